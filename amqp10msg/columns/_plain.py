@@ -20,7 +20,7 @@ from amqp10msg.message import Message
 from amqp10msg.notation import to_typed
 from amqp10msg.sections import BODY_CODES, KIND_OF, KINDS, SPECS, Header, Properties
 from amqp10msg.sections.parts import FIELD_NAMES, PartOf, kind_of, parts_of
-from amqp10msg.validation import RULES, Profile, rule_of, validate
+from amqp10msg.validation import RULES, Profile, first_fault, rule_of, validate
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.kernel.codes import FIRST_CODE, FOLLOWERS, PLACE_BODY, PLACES
@@ -208,7 +208,8 @@ def _decode_needed_sections(
                 sections[index] = reader.section(SPECS[index])
             parts.append((FIRST_CODE + index, start, content, reader.pos))
     except kernel.READ_FAULTS as error:
-        raise reader.fault(error, FIELD_NAMES) from None
+        # The first fault of the whole message, also in a section that no column needs.
+        raise first_fault(reader.fault(error, FIELD_NAMES), limits) from None
     message = Message()
     for index in needs & sections.keys():
         if PLACES[index] != PLACE_BODY:

@@ -9,6 +9,8 @@ from amqp10msg.files.formats import FORMATS
 from amqp10msg.files.signatures import CONTENT_HEADER
 from amqp10msg.message import Message
 from amqp10msg.sections.parts import scan
+from amqp10msg.validation import first_fault
+from amqp10msg.wire.errors import DecodeError
 
 #: Matches text that consists of hex digits.
 _HEX = rb"\s*(?:0x)?(?:[0-9a-fA-F]{2}[\s:]*){3,}[0-9a-fA-F]?\s*"
@@ -35,9 +37,15 @@ _BY_SIGNATURE = sorted(FORMATS.values(), key=lambda item: not item.is_always_sig
 
 
 def decode_whole(octets: bytes) -> Message:
-    """Decode a message leniently, but raise DecodeError if it is truncated."""
-    scan(octets)
-    return Message.decode(octets, strict=False)
+    """Decode a message leniently, but raise DecodeError if it is truncated.
+
+    The error names the first fault of the message, as `Message.decode` does.
+    """
+    try:
+        scan(octets)
+        return Message.decode(octets, strict=False)
+    except DecodeError as error:
+        raise first_fault(error) from None
 
 
 def form_of_head(head: bytes) -> str | None:

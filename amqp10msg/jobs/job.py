@@ -27,7 +27,6 @@ from amqp10msg.jobs.translating import BASIC, Translator
 from amqp10msg.message import Message
 from amqp10msg.message.rules import profile_with_rules
 from amqp10msg.options import JobOptions, from_spark, names_in_spark, to_spark
-from amqp10msg.sections.parts import scan
 from amqp10msg.translate import Circumstances
 from amqp10msg.validation.rules import MAX_TEXT, RuleCount
 from amqp10msg.wire.errors import DecodeError
@@ -635,19 +634,17 @@ def _explain_error(
 ) -> str | None:
     """Return the text of the error that `columns.decode` reported as `expected`: (code, offset).
 
-    The message is decoded again to find the text. It may have earlier errors in sections that no
-    column needed; the text of such an error is only a fallback.
+    The message is decoded again to find the text. An error that only the columns have, such as that
+    of a VARIANT of more than 16 MiB, has the text of the first violation.
     """
     text = None
-    for read in (Message.decode, scan):
-        try:
-            read(message)
-        except DecodeError as error:
-            hint = advice(message, "raw")
-            explanation = encodable(f"{error}; {hint}" if hint else str(error))
-            if (validation.rule_of(error)[0], error.offset) == expected:
-                return explanation
-            text = text or explanation
+    try:
+        Message.decode(message)
+    except DecodeError as error:
+        hint = advice(message, "raw")
+        text = encodable(f"{error}; {hint}" if hint else str(error))
+        if (error.rule, error.offset) == expected:
+            return text
     violations = validation.validate(message, profile or "oasis")
     for violation in violations:
         if (violation.rule, violation.offset) == expected:

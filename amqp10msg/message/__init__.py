@@ -75,7 +75,7 @@ from amqp10msg.sections.parts import (
     read_message,
     value_at,
 )
-from amqp10msg.validation import Violation, validate
+from amqp10msg.validation import Violation, first_fault, validate
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import ContentError, EncodeError, as_bytes, expect
 from amqp10msg.wire.limits import Limits
@@ -829,7 +829,7 @@ kernel.make_fast(
     body=(NoneType, *BODY_SPECS),
     footer=(NoneType, Footer),
 )
-kernel.register_message(Message, _read_leniently)
+kernel.register_message(Message, _read_leniently, first_fault)
 
 
 def expect_message(message: object, function: str, expected: str = "a Message") -> None:

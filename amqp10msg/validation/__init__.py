@@ -26,7 +26,16 @@ from amqp10msg.validation.rules import (
     violations_of,
 )
 from amqp10msg.wire import kernel
-from amqp10msg.wire.errors import DecodeError, EncodeError, expect
+from amqp10msg.wire.errors import (
+    DECODE_ERROR,
+    INVALID_FIELD,
+    NOT_IMPLEMENTED,
+    RESOURCE_LIMIT_EXCEEDED,
+    DecodeError,
+    EncodeError,
+    expect,
+)
+from amqp10msg.wire.kernel.walk import end_of
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.wire.reprs import html_table
 
@@ -42,6 +51,7 @@ __all__ = [
     "Severity",
     "ValidationError",
     "Violation",
+    "first_fault",
     "has_unscreened_rules",
     "profile_of",
     "rule_of",
@@ -220,6 +230,14 @@ _AZURE = _OASIS.derive(
         "message-annotations": (*_TRACE, "iothub-*"),
     },
 )
+# The clause of the rules about the sequence of sections.
+_STRUCTURE = "Part 3, 3.2"
+# The rules of messages whose violations strict decoding refuses, for `first_fault`.
+_DECODING = Profile(
+    "decoding",
+    "The rules of Part 1 and Part 3 whose violations strict decoding refuses.",
+    {rule.id: "error" for rule in RULES.values() if rule.refused and rule.in_messages},
+)
 #: The built-in profiles by name. The names of RabbitMQ's series 4.x mean ``rabbitmq-4``; the names
 #: of series 3.x mean ``oasis``, since these brokers accept sections without decoding them.
 PROFILES: ByName[Profile] = ByName(
@@ -248,12 +266,78 @@ def profile_of(profile: str | Profile) -> Profile:
 def rule_of(error: DecodeError) -> tuple[str, str]:
     """Return the id and the clause of the rule that `error` violates.
 
-    If the rule is not in `RULES`, as for errors of the AMQP 0-9-1 decoder, the clause is
-    ``Part 1, 1.2``.
+    If the error has no clause, it is the clause of the rule, which may list several; if the rule
+    is not in `RULES`, as for errors of the AMQP 0-9-1 decoder, it is ``Part 1, 1.2``.
     """
     expect(error, DecodeError, "rule_of", "a DecodeError")
     rule = RULES.get(error.rule)
-    return error.rule, rule.clause if rule is not None else "Part 1, 1.2"
+    return error.rule, error.clause or (rule.clause if rule is not None else "Part 1, 1.2")
+
+
+def _condition_of(rule: Rule) -> str:
+    """Return the error condition for a message that decoding refuses because of `rule`."""
+    if rule.id.endswith("-limit"):
+        return RESOURCE_LIMIT_EXCEEDED
+    if rule.id == "unknown-section":
+        return NOT_IMPLEMENTED
+    is_about_encoding = rule.clause.startswith("Part 1") or rule.clause == _STRUCTURE
+    return DECODE_ERROR if is_about_encoding else INVALID_FIELD
+
+
+def _end_of_section(data: bytes, offset: int) -> int:
+    """Return the end of the section with the byte at `offset`, or of the message if unknown."""
+    end = 0
+    while 0 <= end <= offset:
+        end = end_of(data, end, len(data))
+    return end if end >= 0 else len(data)
+
+
+def first_fault(error: DecodeError, limits: Limits | None = None) -> DecodeError:
+    """Return the error for the first violation in a message that decoding refused with `error`.
+
+    Decoding stops where it can read no further, which may be a consequence of an earlier fault.
+    `validate` finds the earlier fault and its exact clause. Violations that strict decoding
+    accepts, such as of ``body-missing``, are no reason for a refusal and are not considered.
+
+    The message is read again, up to the end of the section in which decoding stopped: nothing
+    after it can be the first fault. Call this for refused messages only.
+
+    Args:
+        error: the error, whose `data` is the whole message.
+        limits: the limits of decoding; None for the defaults of `Limits`.
+
+    Returns:
+        An error with the rule, clause, path, offset and text of `validate`; `error` itself if it
+        has no `data` or `validate` finds no such violation.
+
+    Raises:
+        TypeError: `error` is not a DecodeError.
+    """
+    expect(error, DecodeError, "first_fault", "a DecodeError")
+    if error.data is None:
+        return error
+    data = bytes(error.data)
+    end = _end_of_section(data, error.offset)
+    limits = limits or DEFAULT_LIMITS
+    if end < len(data):
+        # The number of elements without bytes that the whole message may have.
+        zero_width = limits.zero_width_of(len(data))
+        limits = attrs.evolve(limits, zero_width=zero_width, zero_width_per_byte=1 << 20)
+    # With one more byte, so that a value that overruns the section is not a truncated message.
+    violations = validate(data[: end + 1], _DECODING, limits=limits)
+    if not violations:
+        return error
+    first = violations[0]
+    is_same_rule = first.rule == error.rule
+    return DecodeError(
+        first.text,
+        first.offset,
+        rule=first.rule,
+        condition=error.condition if is_same_rule else _condition_of(RULES[first.rule]),
+        path=first.path,
+        clause=first.clause,
+        data=error.data,
+    )
 
 
 def has_unscreened_rules(profile: Profile) -> bool:

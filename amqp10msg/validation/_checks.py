@@ -152,7 +152,7 @@ def section_value_type(view: MessageMap) -> Iterator[Occurrence]:
     for section in view.sections:
         kind, actual = section.kind, section.type
         if actual and kind.source not in (actual, "*"):
-            text = f"{kind.name} holds {_SOURCE_NAMES[kind.source]}, not {actual}"
+            text = f"{kind.name} must be {_SOURCE_NAMES[kind.source]}, not {actual}"
             yield Occurrence(section.content, kind.name, text, kind.clause)
 
 
@@ -179,7 +179,7 @@ def field_type(view: MessageMap) -> Iterator[Occurrence]:
             allowed, clause = _ARCHETYPES.get(row.requires, ({row.type}, section.kind.clause))
             if actual not in allowed:
                 expected = _ARCHETYPE_NAMES.get(row.requires, row.type)
-                text = f"{row.wire_name} is {expected}, not {actual}"
+                text = f"{row.wire_name} must be {expected}, not {actual}"
                 yield Occurrence(offset, section.path(row), text, clause)
 
 
@@ -279,7 +279,7 @@ def key_type(view: MessageMap, *, section: str) -> Iterator[Occurrence]:
             actual = type_at(view.data, key)
             if actual and actual not in allowed:
                 child = matching.entry((key, end, end))
-                yield Occurrence(key, child.path, f"a key of {section} is {expected}, not {actual}")
+                yield Occurrence(key, child.path, f"a key of {section} must be {expected}, not {actual}")
 
 
 def value_not_simple(view: MessageMap, _: int, value: int, end: int) -> str:
@@ -287,7 +287,7 @@ def value_not_simple(view: MessageMap, _: int, value: int, end: int) -> str:
     actual = type_at(view.data, _skip_descriptors(view.data, value, end))
     if actual not in ("list", "map", "array"):
         return ""
-    return f"an application property is of a simple type, not {actual}"
+    return f"an application property must have a simple type, not {actual}"
 
 
 def _skip_descriptors(data: bytes, pos: int, end: int) -> int:

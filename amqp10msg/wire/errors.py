@@ -118,6 +118,8 @@ class DecodeError(AmqpError, ValueError):
             values, composites, messages and delivery states, it is a key of
             `amqp10msg.validation.RULES`. Errors of AMQP 0-9-1, of filters, of the properties of a
             node and of resuming a link have other names.
+        clause: the violated clause, such as ``Part 3, 3.2.5``; empty if only the rule is known:
+            `amqp10msg.validation.rule_of` returns the clause of the rule.
         data: the whole input; None if the function that raised the error did not have it.
     """
 
@@ -129,6 +131,7 @@ class DecodeError(AmqpError, ValueError):
         rule: str = "malformed",
         condition: str = DECODE_ERROR,
         path: str = "",
+        clause: str = "",
         data: bytes | None = None,
     ) -> None:
         super().__init__(reason, offset)
@@ -137,6 +140,7 @@ class DecodeError(AmqpError, ValueError):
         self.rule = rule
         self.condition = condition
         self.path = path
+        self.clause = clause
         self.data = data
 
     def __str__(self) -> str:

@@ -11,7 +11,16 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg import Header, Message, Properties, Symbol, UInt, decode_values, encode_value
+from amqp10msg import (
+    Header,
+    Message,
+    Properties,
+    Symbol,
+    UInt,
+    decode_values,
+    encode_value,
+    validate,
+)
 from amqp10msg.app.cli import main
 from amqp10msg.app.cli._options import TARGETS
 from amqp10msg.app.inspector.judging import is_message
@@ -117,6 +126,21 @@ def test_malformed_bytes_have_no_notation() -> None:
     assert (1, "") == (result.exit_code, result.stdout)
     assert result.stderr.startswith("amqp10msg: the argument: at byte ")
     assert 1 == result.stderr.count("\n")
+
+
+# A message that cannot be read to its end, and has an earlier fault: a map in place of the header's
+# list, or a priority of a wrong type.
+@pytest.mark.parametrize("octets", ["005370c102014100537709", "005370c0050240500353447700"])
+def test_earlier_fault_is_named_as_by_validate(octets: str) -> None:
+    first = validate(bytes.fromhex(octets))[0]
+
+    results = [run("convert", "--out", "plain", octets), run("inspect", octets)]
+
+    line = f"amqp10msg: the argument: at byte {first.offset} ({first.path}): {first.text}\n"
+    assert [(1, line)] * 2 == [(result.exit_code, result.stderr) for result in results]
+    assert (
+        f"byte {first.offset} ({first.path}): error: {first.text}" in run("validate", octets).stdout
+    )
 
 
 def test_cbor_without_cbor2_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -517,7 +517,7 @@ def test_clauses_wrap_at_spaces_and_places_do_not(tmp_path: Path, width: int) ->
     body = bytes.fromhex("005375a000")
     wrong = [
         bytes.fromhex("005372c10402a1016140"),  # a key that is a string
-        bytes.fromhex("005373c0050240a10161"),  # a user-id that is a string
+        bytes.fromhex("005373c0050145454545"),  # a message-id that is a list
     ]
     wires = [Message(b"x" * 1_000).encode(), *(head + body for head in wrong)]
     octets = b"".join(len(wire).to_bytes(4, "big") + wire for wire in wires)
@@ -530,7 +530,8 @@ def test_clauses_wrap_at_spaces_and_places_do_not(tmp_path: Path, width: int) ->
     )
 
     assert "message-annotations-key-type" in done.stdout
-    assert "Part 3, 3.2.1," in done.stdout
+    assert "Part 3, 3.2.11 " in done.stdout
+    assert "3.2.14" in done.stdout
     for place in (len(octets) - 2 * 19, len(octets) - 19):
         assert f"messages.bin@{place}" in done.stdout
 

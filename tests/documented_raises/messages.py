@@ -206,6 +206,9 @@ CORE: Rows = {
         ],
         "ValueError": lambda: validate(b"", "rabbitmq-99"),  # type: ignore[arg-type]
     },
+    "validation.first_fault": {
+        "TypeError": lambda: validation.first_fault(b""),  # type: ignore[arg-type]
+    },
     "validation.profile_of": {
         "TypeError": lambda: validation.profile_of(7),  # type: ignore[arg-type]
         "ValueError": lambda: validation.profile_of("rabbitmq-99"),

@@ -444,7 +444,8 @@ def decode_message(
     Raises:
         DecodeError: malformed encodings; if `strict`, also sections that are out of order,
             repeated, unknown or mixed in the body, and fields and keys of wrong types. If not
-            `strict`, only if no section can be decoded. The error's `data` is the input.
+            `strict`, only if no section can be decoded. The error names the first fault, as
+            `validate` does; its `data` is the input.
     """
     if not strict:
         limits = DEFAULT_LIMITS if limits is None else limits
@@ -460,7 +461,7 @@ def decode_message(
     try:
         return reader.read_message(cls, message_format)
     except READ_FAULTS as error:
-        raise reader.fault(error, NAMES) from None
+        raise MESSAGE[2](reader.fault(error, NAMES), limits) from None
 
 
 # Maximum size in bytes of the messages for which `encode_message` calls

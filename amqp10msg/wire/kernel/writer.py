@@ -139,21 +139,25 @@ class _Attributes:
 
 _LAYOUT = Slots(_Attributes, _ATTRIBUTES)
 declare_message(_LAYOUT)
-MESSAGE[:] = _LAYOUT, None
+MESSAGE[:] = _LAYOUT, None, None
 
 
-def register_message(cls: type, lenient: Callable[..., Any]) -> None:
+def register_message(
+    cls: type, lenient: Callable[..., Any], first_fault: Callable[..., Any]
+) -> None:
     """Register the class of messages for `decode_message`.
 
     Args:
         cls: the class, whose attributes are in the order of `Cursor.read_message`.
         lenient: a function that decodes a message that may violate the specification.
+        first_fault: returns the error for the first fault of a message, given the error at which
+            decoding stopped and the limits.
     """
     # This is what attrs.fields returns; the kernel does not import attrs.
     names = [field.name for field in cls.__attrs_attrs__]  # type: ignore[attr-defined]  # attrs' own
     layout = Slots(cls, names)
     declare_message(layout)
-    MESSAGE[:] = layout, lenient
+    MESSAGE[:] = layout, lenient, first_fault
     declare_decode(cls)
 
 
