@@ -377,6 +377,16 @@ def _columns_of_path(path: Path) -> tuple[str, ...]:
     return tuple(column.name for field in fields for column in _columns_of_field(field))
 
 
+def _are_about_errors(names: Iterable[str]) -> bool:
+    """Return whether columns are about errors only, which may be in any section.
+
+    Beside the error columns, such a selection has the columns that read no section.
+    """
+    error_names = {field.name for field in ERRORS}
+    others = set(names) - error_names - {"message_format", WIRE.name}
+    return not others and not error_names.isdisjoint(names)
+
+
 # Cached by resolved names, so that equivalent selections share the kernel's plan.
 @lru_cache(maxsize=64)
 def _plan_of(names: tuple[str, ...], maps: MapsAs) -> Plan:
@@ -407,6 +417,8 @@ def _plan_of(names: tuple[str, ...], maps: MapsAs) -> Plan:
             result.append(field)
         else:
             raise ValueError(unknown_column(name, _FIELDS))
+    if _are_about_errors(read_fields):
+        needs = set(range(len(KINDS)))
     result_names = [field.name for field in result]
     repeated = sorted({name for name in result_names if result_names.count(name) > 1})
     if repeated:

@@ -279,7 +279,8 @@ def key_type(view: MessageMap, *, section: str) -> Iterator[Occurrence]:
             actual = type_at(view.data, key)
             if actual and actual not in allowed:
                 child = matching.entry((key, end, end))
-                yield Occurrence(key, child.path, f"a key of {section} must be {expected}, not {actual}")
+                text = f"a key of {section} must be {expected}, not {actual}"
+                yield Occurrence(key, child.path, text)
 
 
 def value_not_simple(view: MessageMap, _: int, value: int, end: int) -> str:

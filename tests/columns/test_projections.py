@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg import Header, Message, Picker, Properties, ULong
-from amqp10msg.testing import encodings, messages
+from amqp10msg import DecodeError, Header, Message, Picker, Properties, ULong
+from amqp10msg.testing import encodings, malformed, messages
+from amqp10msg.validation import rule_of
 from tests.columns.column_rows import ERRORS, only, said
+from tests.validation.damaged import OCTETS
 
 columns = pytest.importorskip("amqp10msg.columns")
 fuzzing = pytest.importorskip("fuzz.columns")
@@ -140,3 +142,40 @@ def test_fields_are_named_as_in_a_picker() -> None:
     assert [{"message_id": "m", "to": "q", "ttl": 5}] == batch.to_pylist()
     assert batch == columns.decode([octets], Picker(*paths))
     assert batch.schema == columns.schema_of(paths)
+
+
+DAMAGED = st.one_of(OCTETS, malformed(), st.binary(max_size=40))
+ABOUT_ERRORS = ["error", "error_offset", "wire", "message_format", "error_clause", "error_code"]
+
+
+def first_error(octets: bytes) -> tuple[str, str, int] | None:
+    """Return the error columns of a message, as decoding with `Message.decode` gives them."""
+    try:
+        Message.decode(octets)
+    except DecodeError as error:
+        return (*rule_of(error), error.offset)
+    return None
+
+
+@given(
+    st.lists(DAMAGED, min_size=1, max_size=3),
+    st.lists(st.sampled_from(ABOUT_ERRORS[1:-1]), unique=True),
+)
+def test_error_columns_alone_find_the_first_error(octets: list[bytes], names: list[str]) -> None:
+    expected = [first_error(message) for message in octets]
+
+    rows = columns.decode(octets, [*names, "error_code"]).to_pylist()
+    structs = columns.decode(octets, ["error"]).column(0).to_pylist()
+
+    assert [error and error[0] for error in expected] == [row["error_code"] for row in rows]
+    assert expected == [struct and tuple(struct.values()) for struct in structs]
+    if "error_clause" in names:
+        assert [error and error[1] for error in expected] == [row["error_clause"] for row in rows]
+
+
+@given(DAMAGED, st.lists(NAMES, unique=True))
+def test_errors_of_a_projection_are_first_errors(octets: bytes, names: list[str]) -> None:
+    (row,) = columns.decode([octets], [*names, "error"] if names else ["error"]).to_pylist()
+
+    if row["error"] is not None:
+        assert first_error(octets) == tuple(row["error"].values())

@@ -314,7 +314,7 @@ cdef class ColumnPlan:
         for section in range(SECTIONS):
             b.needs[section] = needs[section]
             if KINDS[section].attribute == "body":
-                b.ways[section] = BODY if max(body) >= 0 else SKIPPED
+                b.ways[section] = BODY if needs[section] or max(body) >= 0 else SKIPPED
             elif needs[section]:
                 b.ways[section] = MAPPING if section in maps else COMPOSITE
         for section, rows in fields.items():
