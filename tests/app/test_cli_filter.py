@@ -190,3 +190,61 @@ def test_dialect_selects_a_broker() -> None:
     refused = run("--dialect", "oasis", "a = 1", data=RED)
     assert 2 == refused.exit_code
     assert "--dialect requires --language sql" in refused.output
+
+
+NAMED = Message(application_properties={"colour": "red"}, subject="s", priority=7).encode()
+
+
+@pytest.mark.parametrize(
+    "language, expression, warnings",
+    [
+        ("selector", "color = 'red' OR colour = 'red' OR JMSPriority = 3", []),
+        ("selector", "colours = 'red'", ["colours (did you mean colour?)"]),
+        ("selector", "x = 1 OR x = 2 OR amqp.to = 'q'", ["x", "amqp.to"]),
+        ("selector", "amqp.annotation.x-opt-trace = 't'", ["amqp.annotation.x-opt-trace"]),
+        ("sql", "p.subject = 's' AND a.colour = 'red'", []),
+        (
+            "sql",
+            "p.to = 'q' OR a.colours = 'red'",
+            ["p.to", "a.colours (did you mean a.colour?)"],
+        ),
+        ("topic", "a.#", []),
+    ],
+)
+@pytest.mark.parametrize("option", ["--quiet", "--json"])
+def test_names_that_no_message_sets_are_warned_of_once(
+    language: str, expression: str, warnings: list[str], option: str
+) -> None:
+    result = run("-l", language, option, expression, data=lines_of(BLUE, NAMED, NAMED))
+
+    assert 0 == result.exit_code
+    expected = [f"amqp10msg: warning: no message sets {text}" for text in warnings]
+    assert expected == result.stderr.splitlines()
+
+
+def test_input_without_readable_messages_has_no_warning() -> None:
+    result = run("x = 1", data=lines_of(CUT))
+
+    assert (1, "") == (result.exit_code, result.stderr)
+
+
+@pytest.mark.parametrize("expression", ["color = 'red'", "TRUE", "a.jsonl"])
+def test_swapped_arguments_are_named(
+    expression: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("captured").write_bytes(lines_of(RED))
+
+    result = run("captured", expression)
+
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert "EXPR is the file or folder 'captured': write the expression first" in result.stderr
+
+
+def test_expression_that_is_a_file_name_is_evaluated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("sold").write_bytes(lines_of(Message(application_properties={"sold": True}).encode()))
+
+    assert "1 message: 1 passed, 0 did not" in run("sold", "sold").stdout

@@ -203,3 +203,31 @@ def test_validate_and_pipeline_agree_on_empty_input() -> None:
             )
         ]
         assert [1, 1] == statuses, given
+
+
+@pytest.mark.parametrize("name", ["abcd", "deadbeef", "ACAg"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["validate"],
+        ["inspect"],
+        ["convert", "--out", "plain"],
+        ["filter", "a = 1"],
+        ["compare", "005375a00178"],
+    ],
+)
+def test_name_that_is_hex_or_base64_may_be_a_missing_file(command: list[str], name: str) -> None:
+    result = click_testing.CliRunner().invoke(main, [*command, name])
+
+    assert result.exit_code
+    assert f"'{name}' was read as bytes, because no such file exists" in result.output
+    Path(name).write_bytes(b"?")
+    assert "no such file" not in click_testing.CliRunner().invoke(main, [*command, name]).output
+
+
+@pytest.mark.parametrize("octets", ["005375a0", "de ad be ef", "de" * 21])
+def test_bytes_of_a_message_are_not_taken_for_a_name(octets: str) -> None:
+    result = click_testing.CliRunner().invoke(main, ["validate", octets])
+
+    assert 1 == result.exit_code
+    assert "no such file" not in result.output

@@ -126,6 +126,22 @@ def test_the_broker_dialect_means_what_its_tree_means_there(
 
 
 @given(conditions(NAMES, False), contents(NAMES), st.randoms())
+def test_unset_names_have_no_value(tree: Any, drawn: Any, random: Any) -> None:
+    selector = Selector(Writer(random.choice, sql=False).text(tree))
+    message = message_of(drawn)
+    names = selector.unset_names(message)
+
+    assert len(set(names)) == len(names)
+    for name in names:
+        assert name in selector.text
+        assert None is Selector(name).result(message)
+    for reason in selector.explain(message):
+        for name, value in reason.values:
+            assert value is None or name not in names
+            assert value is not None or name in names or "NULL" in reason.condition.upper()
+
+
+@given(conditions(NAMES, False), contents(NAMES), st.randoms())
 def test_rejected_messages_have_correct_reasons(
     tree: Any, properties: dict[str, Any], random: Any
 ) -> None:

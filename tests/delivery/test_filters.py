@@ -437,3 +437,22 @@ def test_lenient_parsing_keeps_a_value_that_is_not_described(value: object) -> N
     assert "a filter is a described value or null" in unsupported.problem
     assert value == found.to_map()[Symbol(name)]
     assert found == parse(found.encode(), strict=False)
+
+
+@pytest.mark.parametrize(
+    "message_filter, names",
+    [
+        (PropertiesFilter({"subject": "s", "to": "q"}), ("to",)),
+        (ApplicationPropertiesFilter({"a": 1, "b": None, "c": 3}), ("b", "c")),
+        (TopicBinding("*.b"), ()),
+        (Selector("a = 1 OR b > 2 OR JMSType = 's' OR b < 1"), ("b",)),
+        (Selector(""), ()),
+        (SqlFilter("p.to = 'q' OR a = 1"), ("p.to",)),
+        (SqlFilter("NOT p.to IS NULL AND a = 1"), ()),
+        (SqlFilter("EXISTS(b) OR f.[x] = 1", dialect="oasis"), ("f.[x]",)),
+    ],
+)
+def test_unset_names(message_filter: Filter, names: tuple[str, ...]) -> None:
+    message = Message(subject="s", application_properties={"a": 1, "d": 2})
+
+    assert names == message_filter.unset_names(message)

@@ -34,6 +34,9 @@ _RANGE_PATTERN = r"(?a)(\d+)(?:(-)(\d*))?"
 # Matches FILE:NUMBER and FILE@OFFSET.
 _FILE_POSITION = re.compile(r"(?P<path>.+)(?P<kind>[:@])(?P<number>\d+)", re.ASCII | re.DOTALL)
 
+# Maximum number of characters of an argument that may be a misspelled file name.
+_MAX_NAME = 40
+
 #: The names of inputs that are not files.
 STANDARD_INPUT, ARGUMENT, ARGUMENTS = "standard input", "the argument", "the arguments"
 
@@ -151,15 +154,20 @@ class Inputs:
             if source.content is not None and not isinstance(source.content, str)
         ]
 
+    @property
+    def has_only_texts(self) -> bool:
+        """Whether the inputs are texts on the command line, without files and standard input."""
+        return all(isinstance(source.content, str) for source in self._sources)
+
     def _add_argument(self, argument: str) -> None:
         """Add the inputs that an argument specifies, without opening files."""
         if argument == "-":
             self.total = None
             self._sources.append(_Source(STANDARD_INPUT))
             return
-        kind = _path_kind(argument)
+        kind = path_kind(argument)
         matched = None if kind else _FILE_POSITION.fullmatch(argument)
-        if not kind and (matched is None or _path_kind(matched["path"]) != "file"):
+        if not kind and (matched is None or path_kind(matched["path"]) != "file"):
             self._add_text(argument)
             return
         from pathlib import Path
@@ -272,7 +280,8 @@ class Inputs:
             if self.form in _BINARY_FORMS:
                 yield from self._read_source(_Source(source), octets)
             else:
-                yield from self._reader.unwrapped(Item(source, octets))
+                hint = "" if len(messages) > 1 else _missing_file_hint(text, octets)
+                yield from self._reader.unwrapped(Item(source, octets, hint=hint))
 
     def _read_source(self, source: _Source, octets: bytes | None = None) -> Iterator[Item]:
         """Yield the messages of a source; from `octets`, or if None from its file or stdin.
@@ -328,7 +337,7 @@ class Inputs:
         return fault.replace(large, f"{large}: raise --max-size") if large in fault else fault
 
 
-def _path_kind(name: str) -> str:
+def path_kind(name: str) -> str:
     """Return ``file``, ``folder``, or an empty string if the path does not exist."""
     try:
         # Remove trailing slashes, as Path does.
@@ -354,6 +363,19 @@ def _argument_error_text(text: str, reason: str) -> str:
     """Return the error text for an argument that is neither an existing path nor a message."""
     excerpt = text if len(text) <= 40 else f"{text[:40]}…"
     return f"no such file, and {reason}: '{excerpt}'"
+
+
+def _missing_file_hint(text: str, octets: bytes) -> str:
+    """Return a hint for an argument of hex or base64 that may be a misspelled file name.
+
+    Empty if the bytes begin like a message, or the text is too long for a name or has spaces.
+    """
+    from amqp10msg.files.signatures import SECTION
+
+    name = text.strip()
+    if SECTION.match(octets) or len(name) > _MAX_NAME or len(name.split()) != 1:
+        return ""
+    return f"{name!r} was read as bytes, because no such file exists"
 
 
 def _explain_argument_error(text: str, form: str | None, reason: str) -> str:

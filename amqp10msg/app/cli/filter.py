@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,7 @@ from amqp10msg.app.cli._options import (
     messages_argument,
     output_option,
 )
-from amqp10msg.app.cli._output import Sink, json_text, safe, use_color
+from amqp10msg.app.cli._output import Sink, json_text, print_error, safe, use_color
 from amqp10msg.filter_languages import FILTER_LANGUAGES
 from amqp10msg.wire.errors import AmqpError, EncodeError
 from amqp10msg.wire.text import plural
@@ -29,7 +31,10 @@ if TYPE_CHECKING:
     from amqp10msg.app.cli._input import Inputs
     from amqp10msg.app.inspector.reading import Item
     from amqp10msg.delivery.filters import Filter, Reason
+    from amqp10msg.message import Message
 
+# Maximum number of application properties to look for a similar name in.
+_MAX_SUGGESTIONS = 1_000
 # The colours of the verdicts, in the order of the summary.
 _VERDICT_COLORS = {"passed": "green", "stopped": "yellow", "unreadable": "red"}
 
@@ -118,23 +123,34 @@ def filter_messages(
 
     The exit status is 0 if all messages could be read, whether they pass or not, and 1 if one could
     not; with --require-all, it is also 1 if a message does not pass. If EXPR is invalid, the status
-    is 2, and a caret marks the error.
+    is 2, and a caret marks the error. A warning on standard error names each field or property in
+    EXPR that no message sets.
     """
+    from amqp10msg.app.cli._input import path_kind
     from amqp10msg.app.cli.convert import format_bytes
 
     if dialect is not None and language != "sql":
         raise click.UsageError("--dialect requires --language sql")
+    if path_kind(expr) and inputs.has_only_texts:
+        raise click.UsageError(
+            f"EXPR is the file or folder {expr!r}: write the expression first, then the sources"
+        )
     message_filter = _parse_filter(language, expr, dialect or "rabbitmq")
     if now is None:
         now = time.time_ns() // 1_000_000
     colored = use_color(color)
     only_messages = output is not None and str(output) == "-"
     counts: Counter[str] = Counter(dict.fromkeys(_VERDICT_COLORS, 0))
+    unset = _UnsetNames(message_filter)
     with Sink(output) as sink:
         if output is not None and not only_messages:
             sink.write("")  # create the file even if no message passes
         for item in inputs.messages():
-            reasons, fault = _explain(message_filter, item, now)
+            message, fault = _decode(item)
+            reasons: tuple[Reason, ...] = ()
+            if message is not None:
+                reasons = message_filter.explain(message, now=now)
+                unset.add(message)
             verdict = "unreadable" if fault else "stopped" if reasons else "passed"
             counts[verdict] += 1
             if output is not None and verdict == "passed":
@@ -153,6 +169,7 @@ def filter_messages(
                 suffix = safe(f": {explanation}") if explanation else ""
                 line = f"{safe(item.source)}: {text}{suffix}"
                 click.echo(line, color=colored, err=only_messages)
+    unset.warn()
     if as_json:
         summary = {"summary": {"messages": counts.total(), **counts}}
         click.echo(json.dumps(summary), err=only_messages)
@@ -180,25 +197,51 @@ def _parse_filter(language: str, expr: str, dialect: Any) -> Filter:
         raise click.UsageError(f"EXPR: {error.reason}") from None
 
 
-def _explain(message_filter: Filter, item: Item, now: int) -> tuple[tuple[Reason, ...], str]:
-    """Return the reasons why an item does not pass, and why the item is unreadable.
-
-    Both are empty if the item passes.
-    """
+def _decode(item: Item) -> tuple[Message | None, str]:
+    """Return the message of an item, or None and why it cannot be read."""
     from amqp10msg.files.recognition import decode_whole
 
     if item.fault:
-        return (), item.fault
+        return None, item.fault
     try:
         # Decode leniently: a filter can also be evaluated for a message that breaks rules.
-        message = decode_whole(item.data)
+        return decode_whole(item.data), ""
     except AmqpError as error:
-        return (), item.explained(str(error))
-    return message_filter.explain(message, now=now), ""
+        return None, item.explained(str(error))
+
+
+class _UnsetNames:
+    """Finds the names in a filter that no message sets, which may be misspelled."""
+
+    def __init__(self, message_filter: Filter) -> None:
+        self._filter = message_filter
+        # None before the first message.
+        self._names: tuple[str, ...] | None = None
+        self._properties: set[str] = set()
+
+    def add(self, message: Message) -> None:
+        """Remove the names that a message sets."""
+        if self._names == ():
+            return
+        unset = self._filter.unset_names(message)
+        self._names = tuple(name for name in self._names or unset if name in unset)
+        room = _MAX_SUGGESTIONS - len(self._properties)
+        self._properties.update(islice(map(str, message.application_properties or ()), room))
+
+    def warn(self) -> None:
+        """Print a warning for the names that no message sets."""
+        for name in self._names or ():
+            prefix, dot, key = name.rpartition(".")
+            similar = get_close_matches(key, sorted(self._properties), 1)
+            hint = f" (did you mean {prefix}{dot}{similar[0]}?)" if similar else ""
+            print_error(f"warning: no message sets {name}{hint}")
 
 
 def _as_json(source: str, reasons: tuple[Reason, ...], fault: str) -> dict[str, Any]:
-    """Return the line of --json for a message: the result of `_explain` as a JSON object."""
+    """Return the line of --json for a message as a JSON object.
+
+    `reasons` are the conditions that it does not meet; `fault` is why it cannot be read.
+    """
     if fault:
         return {"source": safe(source), "error": fault}
     from amqp10msg import notation

@@ -9,7 +9,7 @@ import attrs
 from amqp10msg import notation
 from amqp10msg.app.inspector.reading import Item
 from amqp10msg.composite import composite_of
-from amqp10msg.files.recognition import advice, decode_whole
+from amqp10msg.files.recognition import decode_whole
 from amqp10msg.files.signatures import SECTION
 from amqp10msg.sections import CODES
 from amqp10msg.validation import Profile, Violation, profile_of, validate
@@ -89,8 +89,8 @@ def judge(item: Item, profile: str | Profile) -> list[Violation]:
     if item.fault:
         return [Violation(UNREADABLE, "", "error", "", 0, item.fault)]
     violations = validate(item.data, profile_of(profile))
-    if violations and not SECTION.match(item.data) and (hint := advice(item.data, "raw")):
-        violations[0] = attrs.evolve(violations[0], text=f"{violations[0].text}; {hint}")
+    if violations and not SECTION.match(item.data):
+        violations[0] = attrs.evolve(violations[0], text=item.explained(violations[0].text))
     return violations
 
 

@@ -60,9 +60,9 @@ def read_message(item: Item) -> Message:
         try:
             return decode_whole(item.data)
         except DecodeError as error:
-            if not (hint := item.explained("")):
+            if (reason := item.explained(error.reason)) == error.reason:
                 raise
-            raise DecodeError(f"{error.reason}{hint}", error.offset, rule=error.rule) from None
+            raise DecodeError(reason, error.offset, rule=error.rule) from None
 
 
 def translate(

@@ -62,6 +62,7 @@ class Item:
         record: what the message's file contains besides the message, such as the routing key.
         frames: the bytes of the frames or the packet that contained the message; only for the first
             message in them.
+        hint: what to check if the bytes cannot be decoded; may be empty.
     """
 
     source: str
@@ -71,11 +72,11 @@ class Item:
     offset: int | None = attrs.field(default=None, eq=False)
     record: files.Record | None = attrs.field(default=None, eq=False)
     frames: bytes = attrs.field(default=b"", eq=False, repr=False)
+    hint: str = attrs.field(default="", eq=False, repr=False)
 
     def explained(self, fault: str) -> str:
-        """Return `fault`, with a hint if the bytes are recognised as another format."""
-        hint = advice(self.data, "raw")
-        return f"{fault}; {hint}" if hint else fault
+        """Return `fault` with `hint`, and the format as which the bytes are recognised, if any."""
+        return "; ".join(filter(None, (fault, advice(self.data, "raw"), self.hint)))
 
 
 class InputReader:

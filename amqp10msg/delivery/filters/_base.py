@@ -344,6 +344,19 @@ class Filter(abc.ABC):
         """Return the conditions that a message does not meet, for a message that does not pass."""
         return (Reason(str(self.SYMBOL)),)
 
+    def unset_names(self, message: Message) -> tuple[str, ...]:
+        """Return the names in the filter that a message does not set, as the filter spells them.
+
+        A name belongs to a field, an application property or an annotation. A name that is only
+        tested with ``IS NULL`` or ``EXISTS`` is left out. The exceptions are those of `matches`.
+        """
+        if not isinstance(message, Message):
+            raise not_a_message(message)
+        return self._unset_names(message)
+
+    def _unset_names(self, _message: Message) -> tuple[str, ...]:
+        return ()
+
     # Copying and pickling call the constructor again: compiled expressions cannot be copied.
     def __reduce__(self) -> tuple[object, ...]:
         fields = [field for field in attrs.fields(type(self)) if field.init]

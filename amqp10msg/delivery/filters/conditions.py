@@ -112,6 +112,9 @@ class _PropertyFilter(_MapFilter):
                 return False
         return True
 
+    def _unset_names(self, message: Message) -> tuple[str, ...]:
+        return tuple(key for key in self.entries if self._value_in(message, key)[1] is None)
+
     def reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
         reasons = []
         for key, condition, test in self._tests:

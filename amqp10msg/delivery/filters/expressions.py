@@ -19,7 +19,14 @@ from amqp10msg.delivery.filters._base import (
     not_a_message,
     register,
 )
-from amqp10msg.delivery.filters._evaluators import ALWAYS, Evaluator, StepCounter, matches, value_of
+from amqp10msg.delivery.filters._evaluators import (
+    ALWAYS,
+    Evaluator,
+    IsNull,
+    StepCounter,
+    matches,
+    value_of,
+)
 from amqp10msg.delivery.filters._names import (
     NUMBER_CONVERTERS,
     oasis_name,
@@ -30,6 +37,7 @@ from amqp10msg.delivery.filters._names import (
 )
 from amqp10msg.delivery.filters._syntax import (
     JOINED,
+    NAME,
     SQL_FUNCTIONS,
     Language,
     Part,
@@ -56,6 +64,16 @@ def reasons_of(part: Part, text: str, message: Any, now: int | None) -> Iterator
     yield Reason(
         text[part.start : part.end], False if result is False else None, tuple(values.items())
     )
+
+
+def _read_names(part: Part) -> Iterator[Part]:
+    """Yield the names whose values an expression reads, not those tested for presence."""
+    if isinstance(part.evaluate, IsNull):
+        return
+    if part.kind == NAME:
+        yield part
+    for operand in part.parts:
+        yield from _read_names(operand)
 
 
 _SELECTOR_LANGUAGE: Final = Language(
@@ -123,6 +141,14 @@ class _Expression(Filter):
         if not isinstance(message, Message):
             raise not_a_message(message)
         return value_of(self._evaluate, message, now)
+
+    def _unset_names(self, message: Message) -> tuple[str, ...]:
+        names = (
+            {} if self._whole is None else {part.value: part for part in _read_names(self._whole)}
+        )
+        return tuple(
+            name for name, part in names.items() if value_of(part.evaluate, message, None) is None
+        )
 
     def reasons(self, message: Message, now: int | None) -> tuple[Reason, ...]:
         if self._whole is None:
