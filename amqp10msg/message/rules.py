@@ -10,6 +10,7 @@ import inspect
 import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
 from functools import lru_cache
 from os import PathLike, fspath
 from pathlib import Path
@@ -17,22 +18,28 @@ from types import ModuleType
 from typing import Any, TypeAlias, get_args
 
 from amqp10msg.message import Message
-from amqp10msg.sections import KINDS
+from amqp10msg.sections import BODY_KINDS, KINDS
 from amqp10msg.sections.parts import MessageMap, Section
 from amqp10msg.validation import RULES, Profile, Rule, Severity, profile_of
 from amqp10msg.validation.rules import Occurrence
 from amqp10msg.wire.errors import DecodeError, expect
 
 #: What a check reports about one violation: the reason, or (path, reason). The path is that of
-#: `Violation.path`, such as ``properties.to`` or ``application-properties['tenant']``.
+#: `Violation.path`, such as ``properties.to`` or ``application-properties['tenant']``. It begins
+#: with the name of a section or with ``body``; it is empty for the message as a whole.
 Finding: TypeAlias = str | tuple[str, str]
 #: A function that checks a message. It yields or returns its findings; None means no finding.
 Check: TypeAlias = Callable[[Message], Iterable[Finding] | Finding | None]
 
 # The form of an id. The ids of the built-in rules have it, too.
 _ID = re.compile(r"[a-z0-9]+(?:[-._][a-z0-9]+)*")
-#: The codes of the sections by name, for the offset where a missing section belongs.
-_CODES = {kind.name: kind.code for kind in KINDS}
+#: The codes of the sections by name, for the offset where a missing section belongs. ``body`` is
+#: the body of any kind.
+_CODES = {kind.name: (kind.code,) for kind in KINDS} | {
+    "body": tuple(kind.code for kind in BODY_KINDS)
+}
+# Paths that name no section: the message, and its message-format.
+_WHOLE_MESSAGE = frozenset(("", "message-format"))
 
 
 def rule(
@@ -48,7 +55,8 @@ def rule(
     its docstring is the text of the rule. It is not called for a message that cannot be decoded:
     such a message violates another rule, which a profile must not leave out. An exception that it
     raises is reported as a violation of severity ``error``: the message may be invalid, and the
-    other messages are still checked.
+    other messages are still checked. A finding whose path names no section is reported with
+    severity ``error``, too, with the names of the sections.
 
     Args:
         id: the short name of the rule: lower-case letters and digits, separated by ``-``, ``.`` or
@@ -97,7 +105,11 @@ class _OwnCheck:
                 path, text = ("", finding) if isinstance(finding, str) else finding
                 if not isinstance(path, str) or not isinstance(text, str):
                     raise TypeError(f"a finding is a str or (path, str), not {finding!r:.80}")
-                yield Occurrence(_offset_of(view, path), path, text)
+                if fault := _path_fault(path):
+                    text = f"{text}; the check is wrong: {fault}"
+                    yield Occurrence(0, path, text, severity="error")
+                else:
+                    yield Occurrence(_offset_of(view, path), path, text)
         except Exception as error:  # noqa: BLE001  (the code of a user, who reads the report)
             yield Occurrence(0, "", f"the check failed: {_describe(error)}", severity="error")
 
@@ -109,20 +121,34 @@ def _describe(error: BaseException) -> str:
     return f"{text} ({Path(frames[0].filename).name}:{frames[0].lineno})" if frames else text
 
 
+def _path_fault(path: str) -> str:
+    """Return why the path of a finding is invalid; empty if it begins with a section's name."""
+    name = _section_in(path)
+    if name in _CODES or path in _WHOLE_MESSAGE:
+        return ""
+    similar = get_close_matches(name.replace("_", "-"), _CODES, 1)
+    hint = f"did you mean {similar[0]}? " if similar else ""
+    return f"the path {path!r:.80} names no section; {hint}use one of {', '.join(_CODES)}"
+
+
+def _section_in(path: str) -> str:
+    """Return the first part of a path, which names a section."""
+    return re.split(r"[.\[]", path, maxsplit=1)[0]
+
+
 def _offset_of(view: MessageMap, path: str) -> int:
-    """Return the offset of a section, field or entry; 0 if `path` names none of Part 3.
+    """Return the offset of a section, field or entry; 0 for a path of the whole message.
 
     For a missing field or entry, return the offset of its section; for a missing section, the
     offset where it belongs.
     """
-    name = re.split(r"[.\[]", path, maxsplit=1)[0]
-    code = _CODES.get(name)
-    if code is None:
+    codes = _CODES.get(_section_in(path))
+    if codes is None:
         return 0
     for section in view.sections:
-        if section.kind.code == code:
+        if section.kind.code in codes:
             return _offset_in(section, path)
-        if section.kind.code > code:
+        if section.kind.code > codes[-1]:
             return section.offset
     return len(view.data)
 

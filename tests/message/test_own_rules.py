@@ -104,7 +104,9 @@ def test_own_rules_are_not_asked_about_messages_that_cannot_be_decoded(octets: b
         ("amqp-value", lambda data: data.index(b"\x00\x53\x77")),
         ("delivery-annotations", lambda _: 0),
         ("data", lambda data: data.index(b"\x00\x53\x77")),
-        ("the order", lambda _: 0),
+        ("body", lambda data: data.index(b"\x00\x53\x77")),
+        ("body['x'][1]", lambda data: data.index(b"\x00\x53\x77")),
+        ("message-format", lambda _: 0),
         ("", lambda _: 0),
     ],
 )
@@ -114,6 +116,27 @@ def test_offset_is_that_of_the_path(path: str, offset_of: Callable[[bytes], int]
     (violation,) = validate(data, profile_with(lambda _: [(path, "wrong")]))
 
     assert Violation("own", "", "error", path, offset_of(data), "wrong") == violation
+
+
+@pytest.mark.parametrize(
+    "path, hint",
+    [
+        ("application_properties['a']", "did you mean application-properties? use one of header, "),
+        ("propertis.to", "did you mean properties? use one of header, "),
+        ("12", "names no section; use one of header, "),
+        (".to", "names no section; use one of header, "),
+    ],
+)
+def test_path_of_no_section_is_an_error_in_the_check(path: str, hint: str) -> None:
+    check = lambda _: [(path, "wrong"), ("header", "late")]  # noqa: E731
+    profile = profile_with(check, severity="warning")
+
+    first, second = validate(MESSAGE, profile)
+
+    assert (path, 0, "error") == (first.path, first.offset, first.severity)
+    assert first.text.startswith(f"wrong; the check is wrong: the path {path!r}")
+    assert hint in first.text
+    assert ("header", "late", "warning") == (second.path, second.text, second.severity)
 
 
 @pytest.mark.parametrize(
