@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Literal, TypeAlias, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 import attrs
 
 T = TypeVar("T")
+_Default = TypeVar("_Default")
+
+# Maximum number of characters of an unknown name to compare with the valid names.
+_MAX_NAME = 80
 
 #: The exchange types that need no plugin.
 EXCHANGE_TYPES = ("direct", "fanout", "topic", "headers")
@@ -108,20 +112,64 @@ def stream_start(text: str) -> str | int | None:
     return text if text in STREAM_PLACES or INTERVAL.fullmatch(text) else None
 
 
+def unknown_name(kind: str, name: object, names: Iterable[str]) -> str:
+    """Return the error text for an unknown name, with the most similar name and all names.
+
+    Args:
+        kind: what the names name, such as ``profile``.
+        name: the unknown name.
+        names: the valid names.
+    """
+    from difflib import get_close_matches  # noqa: PLC0415  (only errors need it)
+
+    valid = list(names)
+    similar = get_close_matches(str(name)[:_MAX_NAME], valid, 1)
+    hint = f" (did you mean {similar[0]!r}?)" if similar else ""
+    return f"unknown {kind} {name!r:.80}{hint}: use one of {', '.join(valid)}"
+
+
 class ByName(Mapping[str, T]):
-    """A mapping with aliases. Iteration and length do not include the aliases.
+    """A read-only mapping by name, with aliases; a KeyError lists the names and the nearest one.
+
+    Iteration and length do not include the aliases.
 
     Args:
         values: the values by name.
-        aliases: the name in `values` for each alias.
+        aliases: the name in `values` for each alias; None for no aliases.
+        kind: what the names name, for the error.
     """
 
-    def __init__(self, values: Mapping[str, T], aliases: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        values: Mapping[str, T],
+        aliases: Mapping[str, str] | None = None,
+        *,
+        kind: str = "profile",
+    ) -> None:
         self._values = dict(values)
-        self._by_any_name = {alias: values[name] for alias, name in aliases.items()} | self._values
+        by_alias = {alias: values[name] for alias, name in (aliases or {}).items()}
+        self._by_any_name = by_alias | self._values
+        self._kind = kind
 
     def __getitem__(self, name: str) -> T:
-        return self._by_any_name[name]
+        try:
+            return self._by_any_name[name]
+        except KeyError:
+            raise KeyError(unknown_name(self._kind, name, self.names)) from None
+
+    # `Mapping` would compute the error text for each missing name.
+    @overload
+    def get(self, name: str, /) -> T | None: ...
+
+    @overload
+    def get(self, name: str, /, default: T | _Default) -> T | _Default: ...
+
+    def get(self, name: str, /, default: Any = None) -> Any:
+        """Return the value of a name or alias, or `default` if there is none."""
+        return self._by_any_name.get(name, default)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_any_name
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -131,7 +179,9 @@ class ByName(Mapping[str, T]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names and aliases, sorted, with those of RabbitMQ at the end."""
+        """All names and aliases; if there are aliases, sorted, with RabbitMQ's at the end."""
+        if len(self._by_any_name) == len(self._values):
+            return tuple(self._values)
         return tuple(sorted(self._by_any_name, key=_sort_key))
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
+from amqp10msg.brokers import ByName
 from amqp10msg.files.signatures import AVRO, CBORSEQ, JSON, PARQUET, PCAP, PCAPNG, PREFIXED, SECTION
 
 if TYPE_CHECKING:
@@ -215,6 +215,6 @@ _ALL_FORMATS = (
     ),
 )
 #: The formats of files, by name.
-FORMATS: Mapping[str, FileFormat] = MappingProxyType({item.name: item for item in _ALL_FORMATS})
+FORMATS: ByName[FileFormat] = ByName({item.name: item for item in _ALL_FORMATS}, kind="format")
 #: The names of the formats.
 FORMS = tuple(FORMATS)

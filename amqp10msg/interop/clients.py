@@ -10,8 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, overload
 
 import attrs
 
@@ -23,11 +22,22 @@ from amqp10msg.basic import (
     decode_table,
 )
 from amqp10msg.basic.adapters import lost_in_pamqp, lost_in_pika
+from amqp10msg.brokers import ByName, unknown_name
 from amqp10msg.interop.systems import adapters, azure, rhea
 from amqp10msg.message import Message, expect_message
 from amqp10msg.message.differences import Difference, differences
 from amqp10msg.translate import ProfileName, TranslationProfile, to_amqp10, to_basic
 from amqp10msg.wire.errors import EncodeError, wrong_type
+
+if TYPE_CHECKING:
+    # Of the clients, only the one in use has to be installed; the types of the others are unknown
+    # to type checkers.
+    import aio_pika
+    import pamqp.commands
+    import pika
+    import pika.spec
+    import proton
+    from azure import eventhub, servicebus
 
 __all__ = ["CLIENTS", "Client", "ClientName", "from_client", "lost_in_client", "to_client"]
 
@@ -244,7 +254,7 @@ def _read_sent_by_kombu(converted: Mapping[str, Any]) -> BasicMessage:
 
 
 #: The clients by name. To support another one, add a record here and its name to `ClientName`.
-CLIENTS: Mapping[ClientName, Client] = MappingProxyType(
+CLIENTS: ByName[Client] = ByName(
     {
         "proton": Client(
             accepts="a message of proton",
@@ -347,7 +357,8 @@ CLIENTS: Mapping[ClientName, Client] = MappingProxyType(
             lost=_lost_in_rhea,
             matches=rhea.is_rhea,
         ),
-    }
+    },
+    kind="client",
 )
 
 
@@ -439,9 +450,9 @@ def _choose_client(like: object) -> Client:
         ValueError: no client has this name.
     """
     if isinstance(like, str):
-        client = CLIENTS.get(cast("ClientName", like))
+        client = CLIENTS.get(like)
         if client is None:
-            raise ValueError(f"unknown client {like!r:.80}: use one of {', '.join(CLIENTS)}")
+            raise ValueError(unknown_name("client", like, CLIENTS))
         return client
     client = _find_client(like)
     if client is None:
@@ -464,6 +475,106 @@ def _convert(
     if client.is_basic:
         source = to_basic(message, profile, strict=not lossy).message
     return client.write(source), source
+
+
+@overload
+def to_client(
+    message: Message,
+    like: Literal["proton"],
+    *,
+    profile: ProfileName | TranslationProfile = "lossless",
+    lossy: bool = False,
+) -> proton.Message: ...
+
+
+@overload
+def to_client(
+    message: Message,
+    like: Literal["servicebus"],
+    *,
+    profile: ProfileName | TranslationProfile = "lossless",
+    lossy: bool = False,
+) -> servicebus.amqp.AmqpAnnotatedMessage: ...
+
+
+@overload
+def to_client(
+    message: Message,
+    like: Literal["servicebus-received"],
+    *,
+    profile: ProfileName | TranslationProfile = "lossless",
+    lossy: bool = False,
+) -> servicebus.ServiceBusReceivedMessage: ...
+
+
+@overload
+def to_client(
+    message: Message,
+    like: Literal["eventhub"],
+    *,
+    profile: ProfileName | TranslationProfile = "lossless",
+    lossy: bool = False,
+) -> eventhub.amqp.AmqpAnnotatedMessage: ...
+
+
+@overload
+def to_client(
+    message: Message,
+    like: Literal["eventhub-received"],
+    *,
+    profile: ProfileName | TranslationProfile = "lossless",
+    lossy: bool = False,
+) -> eventhub.EventData: ...
+
+
+@overload
+def to_client(
+    message: Message,
+    like: Literal["pika"],
+    *,
+    profile: ProfileName | TranslationProfile = "lossless",
+    lossy: bool = False,
+) -> tuple[pika.spec.Basic.Publish, pika.BasicProperties, bytes]: ...
+
+
+@overload
+def to_client(
+    message: Message,
+    like: Literal["pamqp"],
+    *,
+    profile: ProfileName | TranslationProfile = "lossless",
+    lossy: bool = False,
+) -> tuple[pamqp.commands.Basic.Publish, pamqp.commands.Basic.Properties, bytes]: ...
+
+
+@overload
+def to_client(
+    message: Message,
+    like: Literal["aio-pika"],
+    *,
+    profile: ProfileName | TranslationProfile = "lossless",
+    lossy: bool = False,
+) -> aio_pika.Message: ...
+
+
+@overload
+def to_client(
+    message: Message,
+    like: Literal["kombu", "rhea"],
+    *,
+    profile: ProfileName | TranslationProfile = "lossless",
+    lossy: bool = False,
+) -> dict[str, Any]: ...
+
+
+@overload
+def to_client(
+    message: Message,
+    like: ClientName | object,
+    *,
+    profile: ProfileName | TranslationProfile = "lossless",
+    lossy: bool = False,
+) -> Any: ...
 
 
 def to_client(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from amqp10msg.brokers import unknown_name
 from amqp10msg.files.recognition import decode_whole
 from amqp10msg.translate import (
     PROFILES,
@@ -80,7 +81,7 @@ class Translator:
         if to not in {"1.0", "0-9-1"}:
             raise ValueError(f"the target of a translation must be '1.0' or '0-9-1', got {to!r}")
         if profile not in PROFILES:
-            raise ValueError(f"unknown profile {profile!r}: use {', '.join(PROFILES.names)}")
+            raise ValueError(unknown_name("profile", profile, PROFILES.names))
         self.schema = TO_BASIC if to == "0-9-1" else TO_AMQP10
         self._to = to
         self._kernel = partial(kernel, to, profile, strict, circumstances)

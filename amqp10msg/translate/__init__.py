@@ -25,6 +25,7 @@ from amqp10msg.basic.message import (
     encode_content_header,
 )
 from amqp10msg.basic.properties import encode_properties
+from amqp10msg.brokers import unknown_name
 from amqp10msg.message import Message
 from amqp10msg.translate._published import as_published
 from amqp10msg.translate._single import (
@@ -366,6 +367,5 @@ def _bridge(profile: ProfileName | TranslationProfile) -> Any:
 def _bridge_by_name(name: str) -> Any:
     profile = PROFILES.get(name)
     if profile is None:
-        names = ", ".join(PROFILES.names)
-        raise ValueError(f"unknown profile {name!r}: use one of {names}")
+        raise ValueError(unknown_name("profile", name, PROFILES.names))
     return profile.bridge

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeAlias, get_args
 
 import attrs
 
-from amqp10msg.brokers import ByName, SeriesName, rule_sets
+from amqp10msg.brokers import ByName, SeriesName, rule_sets, unknown_name
 from amqp10msg.sections import KINDS
 from amqp10msg.sections.parts import LISTED, map_message, map_valid_message
 from amqp10msg.validation._table import NOT_VISIBLE, RULES
@@ -258,9 +258,8 @@ def profile_of(profile: str | Profile) -> Profile:
         raise TypeError(f"profile must be a name or a Profile, not {type(profile).__name__}")
     try:
         return PROFILES[profile]
-    except KeyError:
-        names = ", ".join(PROFILES.names)
-        raise ValueError(f"unknown profile {profile!r}: use {names}") from None
+    except KeyError as error:
+        raise ValueError(error.args[0]) from None
 
 
 def rule_of(error: DecodeError) -> tuple[str, str]:

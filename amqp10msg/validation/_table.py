@@ -6,10 +6,9 @@ To add a rule, add one `Rule` to `_TABLE`, with a check from `validation._checks
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from types import MappingProxyType
 
+from amqp10msg.brokers import ByName
 from amqp10msg.validation import _checks as checks
 from amqp10msg.validation.rules import Obligation, Rule, obligations_of
 from amqp10msg.validation.suspicion import (
@@ -611,7 +610,7 @@ _TABLE = (
 
 #: Every rule by its id: first the rules that a message can violate, in the order of the clauses,
 #: then the rules about a value or a composite that is decoded alone.
-RULES: Mapping[str, Rule] = MappingProxyType({rule.id: rule for rule in _TABLE})
+RULES: ByName[Rule] = ByName({rule.id: rule for rule in _TABLE}, kind="rule")
 
 
 #: The reasons why a requirement has no rule, by the key in `_REQUIREMENTS_WITHOUT_RULE`.

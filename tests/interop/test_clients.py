@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import pytest
 from hypothesis import given
@@ -368,7 +368,8 @@ def test_exchange_and_routing_key_are_in_the_publish_method(name: ClientName) ->
     annotations = {"x-exchange": "orders", "x-routing-key": "new"}
     message = Message(b"x", message_annotations=annotations)
 
-    method, properties, body = to_client(message, like=name)
+    converted: Any = to_client(message, like=name)
+    method, properties, body = converted
 
     assert ("orders", "new", b"x") == (method.exchange, method.routing_key, body)
     assert message == from_client((method, properties, body))
@@ -412,7 +413,7 @@ def test_profile_translates(name: ClientName) -> None:
         back = from_client(converted, profile="rabbitmq-4.3")
         assert back.message_annotation("x-routing-key") is not None
     with pytest.raises(ValueError, match="unknown profile 'none'"):
-        to_client(message, like=name, profile="none")  # type: ignore[arg-type]
+        to_client(message, like=name, profile="none")  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("name", BASIC)
@@ -608,6 +609,20 @@ def test_class_of_a_client_is_not_a_message() -> None:
         from_client(like_class("proton:Message"))
 
 
+def test_unknown_client_has_a_suggestion() -> None:
+    for like, nearest in {
+        "kombo": "kombu",
+        "aiopika": "aio-pika",
+        "service-bus": "servicebus",
+    }.items():
+        text = rf"unknown client '{like}' \(did you mean '{nearest}'\?\): use one of proton, "
+        for function in (to_client, lost_in_client):
+            with pytest.raises(ValueError, match=text):
+                function(Message(b"x"), like)
+        with pytest.raises(KeyError, match=text):
+            CLIENTS[like]
+
+
 def test_unknown_client_is_refused() -> None:
     with pytest.raises(ValueError, match="unknown client 'stomp': use one of proton, rabbitmq"):
         to_client(Message(b"x"), like="stomp")
@@ -618,7 +633,7 @@ def test_unknown_client_is_refused() -> None:
             lost_in_client(Message(b"x"), like)
     for function in (to_client, lost_in_client):
         with pytest.raises(TypeError, match=f"{function.__name__} takes a Message, not bytes"):
-            function(b"x", "rhea")  # type: ignore[arg-type]
+            function(cast("Any", b"x"), "rhea")
 
 
 @pytest.mark.parametrize("name", [name for name in CLIENTS if CLIENTS[name].module])

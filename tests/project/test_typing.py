@@ -31,6 +31,7 @@ from amqp10msg import *
 from amqp10msg import delivery, notation
 from amqp10msg.message import batch, checksums
 from amqp10msg.basic import BasicMessage, BasicProperties
+from amqp10msg.interop import to_client
 from amqp10msg.translate import PROFILES, to_amqp10, to_basic
 from amqp10msg.validation import RULES
 
@@ -97,6 +98,8 @@ message.remaining_ttl(arrival=0)
 Timestamp.from_datetime("2026-01-01")
 Symbol(b"x")
 UInt.from_bits(1)
+to_client(message, like="kombu").no_such_method
+to_client(message, like="aio-pika").no_such_attribute
 """
 #: What is right, some of it only just.
 RIGHT = """
@@ -128,6 +131,8 @@ paths: list[str] = [loss.path for loss in losses if loss.action == "dropped"]
 to: str | None = message.to
 ttl: int | None = message.ttl
 named: int | uuid.UUID | bytes | str | None = message.message_id
+document: dict[str, object] = to_client(message, like="rhea")
+published = to_client(message, like="pika")[2].decode() + to_client(message, like=given).body
 left: int | None = message.remaining_ttl(datetime.datetime.now(datetime.UTC), 0)
 match message:
     case Message(AmqpValue(str(text)), Properties(to=str(to))):

@@ -27,7 +27,9 @@ from amqp10msg.wire.primitives import AmqpMap, Char, Described, Symbol, ULong
 Dialect: TypeAlias = Literal["rabbitmq", "rabbitmq-4", "rabbitmq-4.2", "rabbitmq-4.3", "oasis"]
 #: The dialects by name, including names of broker versions.
 DIALECTS: ByName[Dialect] = ByName(
-    {"rabbitmq": "rabbitmq", "rabbitmq-4.3": "rabbitmq-4.3", "oasis": "oasis"}, dialects()
+    {"rabbitmq": "rabbitmq", "rabbitmq-4.3": "rabbitmq-4.3", "oasis": "oasis"},
+    dialects(),
+    kind="dialect",
 )
 
 

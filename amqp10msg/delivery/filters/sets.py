@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
 from typing import Any, ClassVar, Self, overload
 
 import attrs
 
+from amqp10msg.brokers import ByName
 from amqp10msg.delivery.filters._base import (
     DEFAULT_FILTER_LIMITS,
     Dialect,
@@ -342,12 +342,13 @@ def _oasis_filter(text: str) -> Filter:
 
 #: A function that constructs a filter from text, by language. The languages are JMS selectors, SQL
 #: filter expressions of RabbitMQ and of the OASIS draft, topic patterns and subjects.
-LANGUAGES: Mapping[str, Callable[[str], Filter]] = MappingProxyType(
+LANGUAGES: ByName[Callable[[str], Filter]] = ByName(
     dict(
         zip(
             FILTER_LANGUAGES,
             (Selector, SqlFilter, _oasis_filter, TopicBinding, DirectBinding),
             strict=True,
         )
-    )
+    ),
+    kind="filter language",
 )

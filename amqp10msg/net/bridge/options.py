@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
+from amqp10msg.brokers import unknown_name
 from amqp10msg.filter_languages import FILTER_LANGUAGES
 from amqp10msg.options import check_option, declared, option
 
@@ -102,7 +103,7 @@ def _check_profile(_instance: Any, _: Any, value: str) -> None:
     from amqp10msg.translate import PROFILES  # noqa: PLC0415  (see above)
 
     if value not in PROFILES:
-        raise ValueError(f"unknown profile {value!r}: use one of {', '.join(PROFILES.names)}")
+        raise ValueError(unknown_name("profile", value, PROFILES.names))
 
 
 @attrs.frozen(kw_only=True)
