@@ -84,6 +84,8 @@ nitpick_ignore_regex = [
     ("py:class", r"amqp10msg\.translate\.(profiles\._Bridge|report\.M)|Action"),
     # Classes of pyspark, whose module is not named where it is not installed.
     ("py:class", "DataFrame|Observation"),
+    # Classes of the clients of `to_client`, which are optional.
+    ("py:class", r"(aio_pika|eventhub|pamqp|pika|servicebus)\..*"),
     # Another name of an error of pyspark's.
     ("py:exc", "SparkError"),
     ("py:class", r"amqp10msg\.net\.bridge\.(bridge\.Changes|route\.Route|terms\.Oversized)"),

@@ -374,8 +374,7 @@ def spool(
         return asyncio.run(spooler.run(source, warn))
     except LinkError as error:
         endpoint = source.endpoint
-        host = f" at {endpoint.host}:{endpoint.port}" if protocol == "0-9-1" else ""
-        raise ConnectionError(f"{node}{host}: {error}") from None
+        raise ConnectionError(f"{node} at {endpoint.host}:{endpoint.port}: {error}") from None
 
 
 def spool_from(

@@ -394,3 +394,23 @@ def test_page_of_one_message_is_titled_by_its_content(
     result = CliRunner().invoke(main, ["inspect", "--html", *arguments])
 
     assert f"<title>{title}" in result.output.replace("\u200b", "")
+
+
+@pytest.mark.parametrize(
+    "messages, text",
+    [
+        ([OCTETS, b"\0\x53\x78\x45"], "1 of 2 messages"),
+        ([b"\0\x53\x78\x45"], "1 of 1 message"),
+        ([OCTETS], ""),
+    ],
+)
+def test_status_1_with_output_file_has_a_reason(
+    tmp_path: Path, messages: list[bytes], text: str
+) -> None:
+    (tmp_path / "in.jsonl").write_text(
+        "".join(json.dumps({"raw": octets.hex()}) + "\n" for octets in messages)
+    )
+    result = inspect(str(tmp_path / "in.jsonl"), "-o", str(tmp_path / "out.txt"))
+
+    reason = f"amqp10msg: exit status 1: {text} cannot be read or violate a MUST\n" if text else ""
+    assert (int(bool(text)), reason) == (result.exit_code, result.stderr)

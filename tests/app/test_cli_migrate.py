@@ -272,10 +272,13 @@ def test_missing_user_tag_is_named(broker: BasicBroker) -> None:
 
 def test_check_of_an_unreachable_broker_says_nothing_about_losses() -> None:
     result = click_testing.CliRunner().invoke(
-        main, ["migrate-check", "amqp091://127.0.0.1:1", "--queue", "q"], env={"COLUMNS": "120"}
+        main,
+        ["migrate-check", "amqp091://u:s3cr3t@127.0.0.1:1", "--queue", "q"],
+        env={"COLUMNS": "120"},
     )
 
     assert 1 == result.exit_code
     assert "would lose" not in result.output
     assert "1 queue, 0 messages read" in result.output
-    assert "1 queue could not be read" in result.output
+    assert "1 queue could not be read from amqp091://127.0.0.1:1/" in result.output
+    assert "s3cr3t" not in result.output

@@ -371,7 +371,9 @@ def without_pyspark(*arguments: object) -> subprocess.CompletedProcess[str]:
 def test_local_jobs_work_without_pyspark(source: Path, tmp_path: Path) -> None:
     done = without_pyspark("decode", source, tmp_path / "out", "--workers", 2)
 
-    assert (1, "") == (done.returncode, done.stderr)
+    quarantine = tmp_path / "out" / "quarantine"
+    text = f"1 of 6 messages in {quarantine}, more than --max-quarantine 1%"
+    assert (1, f"amqp10msg: exit status 1: {text}\n") == (done.returncode, done.stderr)
     assert "6 messages: 5 good, 1 in" in done.stdout
     assert "Spark" not in done.stdout
 
@@ -592,3 +594,29 @@ def test_rules_without_a_profile_are_refused(source: Path, tmp_path: Path) -> No
 
     assert 2 == result.exit_code
     assert "decode and a profile" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("option", [[], ["--json"]])
+@pytest.mark.parametrize(
+    "octets, options, reason",
+    [
+        (b"", [], "the input contains no messages"),
+        ([SOUND, SOUND[:-1]], ["--max-quarantine", "0"], "1 of 2 messages in {out}/quarantine, "),
+        ([SOUND, SOUND[:-1]], ["--max-quarantine", "1"], ""),
+        ([SOUND, None], [], "1 damaged file: all messages after the damage are missing"),
+    ],
+)
+def test_exit_status_1_has_a_reason(
+    tmp_path: Path, octets: Any, options: list[str], reason: str, option: list[str]
+) -> None:
+    source, out = tmp_path / "in.bin", tmp_path / "out"
+    # A size without its bytes damages the file.
+    parts = [b"\0\0\1\0" if o is None else len(o).to_bytes(4, "big") + o for o in octets]
+    source.write_bytes(b"".join(parts))
+
+    result = run("decode", source, out, "--format", "prefixed", *options, *option)
+
+    lines = result.stderr.splitlines()
+    assert int(bool(reason)) == result.exit_code
+    expected = f"amqp10msg: exit status 1: {reason.format(out=out)}"
+    assert [line.startswith(expected) for line in lines] == [True] * bool(reason)

@@ -131,6 +131,7 @@ def inspect(
     checked = profile_with(profile, rules)
     pages: list[Judged] = []
     failed = False
+    total = invalid = 0
     with Sink(output, color=colored) as sink:
         for number, (item, has_next) in enumerate(_with_lookahead(inputs.messages())):
             if item.frames and view is None:
@@ -164,8 +165,15 @@ def inspect(
             if judged.fault:
                 print_error(f"{item.source}: {judged.fault}")
             failed = failed or judged.is_broken
+            total += 1
+            invalid += judged.is_broken
         if pages:
             sink.write(_render_page(pages))
+    if invalid and output is not None:
+        print_error(
+            f"exit status 1: {invalid:,} of {plural(total, 'message')} cannot be read or violate a "
+            "MUST"
+        )
     return int(failed)
 
 

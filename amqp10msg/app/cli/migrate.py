@@ -129,7 +129,7 @@ def migrate_check(
     click.echo(f"\n{queue_count}, {read} read{verdict}")
     unread = [result.queue.name for result in checked if result.fault]
     if unread:
-        print_error(f"{plural(len(unread), 'queue')} could not be read")
+        print_error(f"{plural(len(unread), 'queue')} could not be read from {endpoint}")
     return int(bool(unread))
 
 

@@ -31,6 +31,7 @@ from amqp10msg.app.cli._options import (
 from amqp10msg.app.cli._output import (
     check_report,
     console,
+    print_error,
     progress_counter,
     safe,
     table,
@@ -264,9 +265,8 @@ def _run(
         raise click.UsageError(f"--rules: {error}") from None
     task = _JobArguments(source, output, job, overwrite, color)
     run, stats = _run_on_engine(task, **values)
-    damaged = jobs.DAMAGED in stats.rules
-    is_empty = not stats.rows
-    failed = damaged or is_empty or not _is_within(stats.errors, stats.rows, max_quarantine)
+    reason = _failure(stats, str(output), max_quarantine)
+    failed = bool(reason)
     page: Path | str
     if report is not None or isinstance(output, Path):
         page = report or Path(output, "_report.html")
@@ -280,7 +280,27 @@ def _run(
         click.echo(json.dumps({**stats.as_json(), **timing}))
     else:
         show_summary(console(use_color(color)), run, stats, page, failed=failed)
+    if failed:
+        print_error(reason)
     return int(failed)
+
+
+def _failure(stats: Any, output: str, max_quarantine: str) -> str:
+    """Return why the command exits with status 1 after a complete job; empty if it does not."""
+    from amqp10msg.jobs import DAMAGED
+
+    if not stats.rows:
+        return "exit status 1: the input contains no messages"
+    reasons = []
+    if DAMAGED in stats.rules:
+        count = plural(stats.rules[DAMAGED].messages, "damaged file")
+        reasons.append(f"{count}: all messages after the damage are missing")
+    if not _is_within(stats.errors, stats.rows, max_quarantine):
+        reasons.append(
+            f"{stats.errors:,} of {plural(stats.rows, 'message')} in {output}/quarantine, more "
+            f"than --max-quarantine {max_quarantine}"
+        )
+    return f"exit status 1: {'; '.join(reasons)}" if reasons else ""
 
 
 def _output_exists(output: Path | str) -> bool:
