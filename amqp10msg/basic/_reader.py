@@ -278,7 +278,9 @@ class BasicReader(Cursor):
                 if flags & 1
                 else f"unknown property flag: of {flags:04x} the class has {layout.known_flags:04x}"
             )
-            raise self.fault(reason, start, "property-flags")
+            error = self.fault(reason, start, "property-flags")
+            error.path = "property-flags"
+            raise error
         values = layout.blank.copy()
         domains = layout.domains
         index = 0

@@ -18,7 +18,7 @@ from amqp10msg.basic.properties import (
 )
 from amqp10msg.basic.tables import Dialect
 from amqp10msg.wire import kernel
-from amqp10msg.wire.errors import EncodeError, as_bytes, expect, wrong_type
+from amqp10msg.wire.errors import DecodeError, EncodeError, as_bytes, expect, wrong_type
 from amqp10msg.wire.kernel.twin import FieldOutput, Slots
 from amqp10msg.wire.limits import UNLIMITED, Limits
 from amqp10msg.wire.reprs import with_bounded_repr
@@ -196,7 +196,28 @@ class ContentHeader:
 
 #: Class, weight and body size.
 _HEAD = struct.Struct(">HHQ")
+# The parts of a content header that always exist, with their offsets and ends.
+_HEADER_PARTS = (
+    ("class-id", 0, 2),
+    ("weight", 2, 4),
+    ("body-size", 4, 12),
+    ("property-flags", 12, 14),
+)
+_MIN_HEADER_SIZE = 14
 _CONTENT_HEADER = Slots(ContentHeader, [field.name for field in attrs.fields(ContentHeader)])
+
+
+def _cut_header(reader: BasicReader, size: int) -> DecodeError:
+    """Return the error for a content header of `size` bytes, which names its incomplete part."""
+    name, start = next((name, start) for name, start, end in _HEADER_PARTS if size < end)
+    error: DecodeError = reader.fault(
+        f"a content header has at least {_MIN_HEADER_SIZE} bytes, not {size}: its "
+        f"{name.replace('-', ' ')} is incomplete",
+        start,
+        "truncated",
+    )
+    error.path = name
+    return error
 
 
 def decode_content_header(
@@ -219,17 +240,17 @@ def decode_content_header(
     """
     octets = data if type(data) is bytes else input_octets(data)
     reader = BasicReader(octets, dialect, limits)
-    if len(octets) < _HEAD.size:
-        raise reader.fault(
-            f"a content header has at least 14 bytes, not {len(octets)}", 0, "truncated"
-        )
+    if len(octets) < _MIN_HEADER_SIZE:
+        raise _cut_header(reader, len(octets))
     class_id, weight, size = _HEAD.unpack_from(octets)
     if class_id != BASIC_CLASS:
-        raise reader.fault(
+        error = reader.fault(
             f"the class is {class_id}, not basic (60): see amqp10msg.basic.classes",
             0,
             "content-class",
         )
+        error.path = "class-id"
+        raise error
     reader.pos = _HEAD.size
     header: ContentHeader = reader.into(
         _CONTENT_HEADER, [reader.properties(BASIC), size, class_id, weight]

@@ -77,7 +77,7 @@ from amqp10msg.sections.parts import (
 )
 from amqp10msg.validation import Violation, first_fault, validate
 from amqp10msg.wire import kernel
-from amqp10msg.wire.errors import ContentError, EncodeError, as_bytes, expect
+from amqp10msg.wire.errors import ContentError, EncodeError, as_bytes, compression_of, expect
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import AmqpMap, Timestamp, plain
 from amqp10msg.wire.reprs import Text, html_table, short_repr
@@ -552,6 +552,7 @@ class Message(kernel.Record):
 
         Raises:
             ContentError: as for `content`; the charset is unknown, or the bytes are invalid in it.
+                The error says so if they look compressed.
         """
         text = self._string_value()
         if text is not None:
@@ -563,15 +564,18 @@ class Message(kernel.Record):
             encoding = match[1] if match is not None else "utf-8"
         try:
             return octets.decode(encoding)
-        except UnicodeDecodeError as error:
-            raise ContentError(
-                f"byte {error.start} of the body is not valid {encoding}: pass encoding=, or use "
-                "content() for its bytes"
-            ) from error
-        except UnicodeError as error:  # some codecs do not report the offset
-            raise ContentError(
-                f"the body is not valid {encoding}: pass encoding=, or use content() for its bytes"
-            ) from error
+        except UnicodeError as error:
+            # Some codecs do not report the offset.
+            offset = f"byte {error.start} of " if isinstance(error, UnicodeDecodeError) else ""
+            coding = compression_of(octets)
+            advice = (
+                f"it looks like {coding}: decompress content(), or if the sender omitted the "
+                f"content-encoding, set properties.content_encoding to {coding!r} and call "
+                "decompressed()"
+                if coding
+                else "pass encoding=, or use content() for its bytes"
+            )
+            raise ContentError(f"{offset}the body is not valid {encoding}: {advice}") from error
         except (LookupError, ValueError):
             raise ContentError(f"unknown charset {encoding!r:.80}: pass encoding=") from None
 

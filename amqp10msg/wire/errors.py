@@ -61,6 +61,20 @@ _FRAME_HEADERS = (b"\2\0", b"\2\1")
 _EXAMINED_BYTES = 4096
 
 
+# First bytes of compressed data, by the content-encoding. A zlib header, which begins deflate, has
+# one of these levels of compression with the default window.
+_COMPRESSED = {
+    "gzip": (b"\x1f\x8b",),
+    "zstd": (b"\x28\xb5\x2f\xfd",),
+    "deflate": (b"\x78\x01", b"\x78\x9c", b"\x78\xda"),
+}
+
+
+def compression_of(data: bytes) -> str:
+    """Return the content-encoding that the first bytes of `data` indicate; empty if none."""
+    return next((coding for coding, magic in _COMPRESSED.items() if data.startswith(magic)), "")
+
+
 def _format_hint(data: bytes) -> str:
     """Return the name of the other format that `data` seems to have, and what to do.
 
@@ -71,10 +85,8 @@ def _format_hint(data: bytes) -> str:
         return "JSON: amqp10msg.notation reads its JSON forms, from_typed and from_plain"
     if front.startswith(b"AMQP"):
         return "the protocol header that begins a connection, not a message"
-    if front.startswith(b"\x1f\x8b"):
-        return "gzip: decompress it first"
-    if front.startswith(b"\x28\xb5\x2f\xfd"):
-        return "zstd: decompress it first"
+    if coding := compression_of(front):
+        return f"{coding}: decompress it first"
     if _HEX.fullmatch(front):
         return "hex text: bytes.fromhex(text) gives the bytes"
     if _BASE64.fullmatch(front):

@@ -707,3 +707,39 @@ def test_text_of_an_error_shortens_a_long_path(call: Any, fault: Any, argument: 
     assert path not in text
     assert f"{path[:160]}…{path[-60:]}" in text
     assert len(text) < 500
+
+
+HEADER = encode_content_header(
+    BasicProperties(content_type="a", headers={"k": b"x"}, priority=1), 5
+)
+
+
+@pytest.mark.parametrize(
+    "octets, path, text",
+    [
+        *((HEADER[:size], "class-id", "its class id is incomplete") for size in (0, 1)),
+        *((HEADER[:size], "weight", "its weight is incomplete") for size in (2, 3)),
+        *((HEADER[:size], "body-size", "its body size is incomplete") for size in (4, 11)),
+        *((HEADER[:size], "property-flags", "its property flags is inc") for size in (12, 13)),
+        (b"\0\x3d" + HEADER[2:], "class-id", "the class is 61, not basic"),
+        (HEADER[:12] + b"\0\1" + HEADER[14:], "property-flags", "the property flags continue"),
+        (HEADER[:12] + b"\0\2" + HEADER[14:], "property-flags", "unknown property flag"),
+        (HEADER[:15], "content-type", "a short string needs 2 bytes"),
+        (HEADER[:20], "headers", "needs"),
+        (HEADER[:-1], "priority", "a byte needs 1 bytes"),
+    ],
+)
+def test_damaged_part_of_a_content_header_is_named(octets: bytes, path: str, text: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        decode_content_header(octets)
+
+    assert (path, True) == (caught.value.path, text in str(caught.value))
+
+
+@given(st.integers(0, len(HEADER) - 1))
+def test_every_cut_of_a_content_header_names_its_part(size: int) -> None:
+    with pytest.raises(DecodeError) as caught:
+        decode_content_header(HEADER[:size])
+
+    assert "truncated" == caught.value.rule
+    assert caught.value.path

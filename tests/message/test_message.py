@@ -8,6 +8,8 @@ import pickle
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from amqp10msg import (
     AmqpSequence,
@@ -311,7 +313,7 @@ def test_text_in_another_encoding() -> None:
     assert Message(body="ü".encode("latin-1")).text("latin-1") == "ü"
     with pytest.raises(ValueError, match="neither bytes nor text"):
         Message(body=[1]).text()
-    with pytest.raises(ContentError, match="byte 0 of the body is not valid utf-8"):
+    with pytest.raises(ContentError, match="byte 0 of the body is not valid utf-8: pass enc"):
         Message(body=b"\xff").text()
 
 
@@ -383,3 +385,23 @@ def test_next_hop() -> None:
     assert sent.message_annotations == message.message_annotations
     assert sent.bare == message.bare
     assert message.header == Header(ttl=1000, durable=True)
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+@given(st.text(min_size=1), st.integers(1, 9))
+def test_compressed_bytes_without_content_encoding_are_hinted_at(
+    coding: Any, text: str, level: int
+) -> None:
+    octets = Message(text=text).compressed(coding, level=level).body_bytes()
+    message = Message(octets, properties=Properties())
+    # Other levels than 1, 6 and 9 of deflate have first bytes that may be text.
+    try:
+        octets.decode()
+    except UnicodeDecodeError:
+        with pytest.raises(ContentError) as caught:
+            message.text()
+        is_hinted = f"it looks like {coding}: decompress content()" in str(caught.value)
+        assert is_hinted or octets[:2] == b"\x78\x5e"
+    assert message.properties is not None
+    message.properties.content_encoding = Symbol(coding)
+    assert text == message.decompressed().text()
