@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -714,6 +715,42 @@ def test_written_cases_are_the_selected_ones(
     assert {f"{one.id}.bin": one.data for one in expected} == files
 
 
+@pytest.mark.parametrize(
+    "only, rules, names",
+    [
+        ("body-missing", ("body-missing",), ()),
+        ("map-*", ("map-duplicate-key", "map-odd-count"), ("map-",)),
+        ("*-key-type", ("footer-key-type", "message-annotations-key-type"), ()),
+        ("boolean-true", (), ("boolean-true",)),
+    ],
+)
+def test_cases_are_selected_by_rule_or_id(
+    tmp_path: Path, only: str, rules: tuple[str, ...], names: tuple[str, ...]
+) -> None:
+    done = command("cases", "--only", only, "-o", str(tmp_path / "out"))
+
+    assert 0 == done.exit_code
+    chosen = corpus.load(tmp_path / "out")
+    by_case = {
+        case.id: {
+            *(rule for rule, *_ in case.violations or ()),
+            *([case.error.rule] if case.error is not None else []),
+        }
+        for case in corpus.load()
+    }
+    pattern = re.compile(only.replace("*", ".*"))
+    expected = {
+        name
+        for name, broken in by_case.items()
+        if pattern.fullmatch(name) or any(map(pattern.fullmatch, broken))
+    }
+    assert expected == {case.id for case in chosen}
+    for rule in rules:
+        assert any(rule in by_case[case.id] for case in chosen)
+    for name in names:
+        assert any(case.id.startswith(name) for case in chosen)
+
+
 def test_all_cases_are_written(tmp_path: Path) -> None:
     done = command("cases", "-o", str(tmp_path / "out"))
 
@@ -780,7 +817,7 @@ def test_the_command_refuses_what_there_is_not(tmp_path: Path) -> None:
     nothing = command("run", "--only", "Part 9, 1.1", "-o", str(tmp_path))
     assert (2, True) == (
         nothing.exit_code,
-        "no case has the id or clause 'Part 9, 1.1'" in nothing.stderr,
+        "no case has the clause, rule or id 'Part 9, 1.1'" in nothing.stderr,
     )
     (tmp_path / "none.jsonl").touch()
     empty = command("run", "--cases", str(tmp_path / "none.jsonl"), "-o", str(tmp_path))

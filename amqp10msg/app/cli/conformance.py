@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,8 +59,9 @@ _cases_option = click.option(
 )
 _only_option = click.option(
     "--only",
-    metavar="CLAUSE",
-    help="Select the cases of this clause and its subclauses, or the case with this id.",
+    metavar="CLAUSE|RULE|CASE",
+    help="Select the cases of this clause and its subclauses, those that violate this rule, or the "
+    "case with this id. Rules and ids may be patterns, such as 'map-*'.",
 )
 _overwrite_option = click.option(
     "--overwrite", is_flag=True, help="Replace files that exist already."
@@ -386,12 +388,23 @@ def _select_cases(cases: Path | None, only: str | None) -> list[Case]:
     if not chosen:  # raise an error, because a run without cases would look like a success
         raise click.ClickException(f"{cases}: contains no cases")
     if only is not None:
-        chosen = [case for case in chosen if _is_in_clause(case.clause, only) or case.id == only]
+        chosen = [case for case in chosen if _is_selected(case, only)]
         if not chosen:
             raise click.UsageError(
-                f"--only: no case has the id or clause {only!r}; clauses look like 'Part 3, 3.2'"
+                f"--only: no case has the clause, rule or id {only!r}; clauses look like "
+                "'Part 3, 3.2', rules like 'truncated' or 'map-*'"
             )
     return chosen
+
+
+def _is_selected(case: Case, only: str) -> bool:
+    """Return whether --only selects a case by its clause, by a rule that it violates, or its id."""
+    rules = {rule for rule, _, _ in case.violations or ()}
+    if case.error is not None:
+        rules.add(case.error.rule)
+    return _is_in_clause(case.clause, only) or any(
+        fnmatchcase(name, only) for name in (case.id, *rules)
+    )
 
 
 def _is_in_clause(clause: str, chosen: str) -> bool:
