@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeAlias, get_args
 
 import attrs
 
-from amqp10msg.brokers import ByName, SeriesName, rule_sets, unknown_name
+from amqp10msg.brokers import ByName, SeriesName, rule_sets
 from amqp10msg.sections import KINDS
 from amqp10msg.sections.parts import LISTED, map_message, map_valid_message
 from amqp10msg.validation._table import NOT_VISIBLE, RULES

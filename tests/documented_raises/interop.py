@@ -444,11 +444,11 @@ CLIENTS: Rows = {
             lambda: clients.to_client(TEXT, "stomp"),
             _client(
                 "pika",
-                lambda: clients.to_client(TEXT, "pika", profile="none"),  # type: ignore[arg-type]
+                lambda: clients.to_client(TEXT, "pika", profile="none"),  # type: ignore[call-overload]
             ),
         ],
         "TypeError": [
-            lambda: clients.to_client(b"", "rhea"),  # type: ignore[arg-type]
+            lambda: clients.to_client(b"", "rhea"),  # type: ignore[call-overload]
             lambda: clients.to_client(TEXT, 7),
         ],
         "ImportError": without("pika", lambda: clients.to_client(TEXT, "pika")),
