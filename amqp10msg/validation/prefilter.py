@@ -45,15 +45,15 @@ def _group_by_suspicion(rules: Iterable[Rule], kind: type[_SuspicionT]) -> tuple
     for rule in rules:
         if isinstance(rule.suspicion, kind):
             groups.setdefault(rule.suspicion, []).append(rule.id)
-    return tuple(Suspected(suspicion, tuple(names)) for suspicion, names in groups.items())
+    return tuple([Suspected(suspicion, tuple(names)) for suspicion, names in groups.items()])
 
 
 #: Rules whose violations decoding does not detect, in the order of the table.
 UNENFORCED: Final = tuple(
-    rule for rule in RULES.values() if rule.check is not None and not rule.refused
+    [rule for rule in RULES.values() if rule.check is not None and not rule.refused]
 )
 #: Rules of `UNENFORCED` without a suspicion, which are checked on every message.
-ALWAYS_CHECKED: Final = tuple(rule for rule in UNENFORCED if rule.suspicion is None)
+ALWAYS_CHECKED: Final = tuple([rule for rule in UNENFORCED if rule.suspicion is None])
 # The suspicions of `UNENFORCED` by class, each with the ids of its rules.
 FIELD_SUSPICIONS: Final = _group_by_suspicion(UNENFORCED, FieldValue)
 BODY_SUSPICIONS: Final = _group_by_suspicion(UNENFORCED, BodyKind)
@@ -109,34 +109,40 @@ class Screen:
         """
         groups = {
             kind: [
-                (group.suspicion, tuple(name for name in group.rules if name in rules))
+                (group.suspicion, ids)
                 for group in suspicions
-                if any(name in rules for name in group.rules)
+                if (ids := tuple([name for name in group.rules if name in rules]))
             ]
             for kind, suspicions in _SUSPICIONS.items()
         }
-        self.is_partial = any(rule.id in rules for rule in ALWAYS_CHECKED)
-        self.fields = tuple((test.field, test.is_usual, ids) for test, ids in groups[FieldValue])
+        self.is_partial = bool([rule for rule in ALWAYS_CHECKED if rule.id in rules])
+        self.fields = tuple([(test.field, test.is_usual, ids) for test, ids in groups[FieldValue]])
         self.bodies = {
             cls: tuple(
-                (test.fields, ids) for test, ids in groups[BodyKind] if kind not in test.usual
+                [(test.fields, ids) for test, ids in groups[BodyKind] if kind not in test.usual]
             )
             for cls, kind in _BODY_NAMES.items()
         }
-        self.key_tests = tuple((test.is_usual, ids) for test, ids in groups[AnnotationKey])
+        self.key_tests = tuple([(test.is_usual, ids) for test, ids in groups[AnnotationKey]])
         self.keys = tuple(
-            (_PLACES[attribute], known_keys.get(name, ()))
-            for attribute, name in (ANNOTATIONS.items() if self.key_tests else ())
+            [
+                (_PLACES[attribute], known_keys.get(name, ()))
+                for attribute, name in (ANNOTATIONS.items() if self.key_tests else ())
+            ]
         )
         self.annotations = tuple(
-            (Symbol(key), _classes_of_types(test.usual), ids)
-            for test, ids in groups[AnnotationType]
-            for key in test.keys
+            [
+                (Symbol(key), _classes_of_types(test.usual), ids)
+                for test, ids in groups[AnnotationType]
+                for key in test.keys
+            ]
         )
         self.values = tuple(
-            (_PLACES[section], _classes_of_types(test.types), ids)
-            for test, ids in groups[ValueType]
-            for section in test.sections
+            [
+                (_PLACES[section], _classes_of_types(test.types), ids)
+                for test, ids in groups[ValueType]
+                for section in test.sections
+            ]
         )
 
     def rules_of(self, sections: Any) -> Collection[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 from contextlib import suppress
 from typing import Any
+from unittest import mock
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amqp10msg import (
@@ -100,6 +101,34 @@ def test_any_octets_as_a_residual(octets: bytes) -> None:
     text = base64.b64encode(octets).decode()
     to_basic(Message(b"", message_annotations={NAME: octets}))
     to_amqp10(BasicMessage(BasicProperties(headers={NAME: text})))
+
+
+@given(
+    st.text("abc", max_size=4),
+    st.integers(0, 200),
+    st.characters(max_codepoint=0x17F) | st.sampled_from("=AQgw+/-_ \n"),
+    st.integers(0, 4),
+)
+@example("", 0, "=", 0)
+def test_engine_reads_an_edited_residual_like_the_plain_rules(
+    address: str, place: int, char: str, cut: int
+) -> None:
+    message = Message(b"x", properties=Properties(to=address, subject="s"))
+    table = to_basic(Message.decode(message.encode())).message.properties.headers
+    assert table is not None
+    *entries, (name, letter, text) = table.entries
+    place = min(place, len(text) - 1)
+    edited = (text[:place] + char + text[place + 1 :])[: len(text) - cut]
+    headers = FieldTable.of([*entries, (name, letter, edited)])
+    basic = BasicMessage(BasicProperties(headers=headers), b"x")
+    with mock.patch("amqp10msg.translate._lossless.translate_by_engine", return_value=None):
+        expected = to_amqp10(basic)
+
+    found = to_amqp10(basic)
+
+    assert name == NAME
+    assert expected.message.encode() == found.message.encode()
+    assert repr(expected.losses) == repr(found.losses)
 
 
 _RESIDUALS = st.dictionaries(
