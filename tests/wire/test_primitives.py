@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from amqp10msg import (
     AmqpMap,
+    AmqpValue,
     Array,
     Byte,
     Char,
@@ -26,6 +27,7 @@ from amqp10msg import (
     Described,
     Float,
     Int,
+    Message,
     Short,
     Symbol,
     Timestamp,
@@ -329,7 +331,8 @@ def test_an_array_names_its_type() -> None:
     assert list(array) == [1, 2]
     assert array[0] == 1
     assert len(array) == 2
-    assert array == Array(0x71, [1, 2])
+    assert array == Array(0x54, [1, 2])
+    assert array != Array(0x71, [1, 2])
     assert array != Array("long", [1, 2])
     assert array != Array("int", [1, 2], descriptors=[ULong(1)])
     assert array != [1, 2]
@@ -341,6 +344,40 @@ def test_an_array_names_its_type() -> None:
     for wrong in ("integer", 0x57):
         with pytest.raises(ValueError, match=r"not (an AMQP type|a format code)"):
             Array(wrong)
+
+
+# Elements, and the constructors that can encode them.
+ARRAYS = st.sampled_from(
+    [
+        ("boolean", [], (0x41, 0x42, 0x56)),
+        ("boolean", [True], (0x41, 0x56)),
+        ("uint", [], (0x43, 0x52, 0x70)),
+        ("uint", [0], (0x43, 0x52, 0x70)),
+        ("uint", [300], (0x70,)),
+        ("string", ["x"], (0xA1, 0xB1)),
+        ("list", [[]], (0x45, 0xC0, 0xD0)),
+        ("map", [{}], (0xC1, 0xD1)),
+    ]
+)
+
+
+@given(ARRAYS, st.data(), st.lists(st.just(ULong(7)), max_size=2))
+def test_arrays_are_equal_if_their_encodings_are(
+    row: tuple[str, list[Any], tuple[int, ...]], data: st.DataObject, descriptors: list[Any]
+) -> None:
+    name, values, codes = row
+    constructors = st.sampled_from([name, *codes])
+    a, b = (Array(data.draw(constructors), values, descriptors=descriptors) for _ in range(2))
+
+    is_equal = encode_value(a) == encode_value(b)
+    assert is_equal == (a == b) == (b == a)
+    assert is_equal == (Message(AmqpValue(a)) == Message(AmqpValue(b)))
+    assert decode_value(encode_value(a)) == a
+
+
+def test_arrays_that_cannot_be_encoded_are_compared() -> None:
+    assert Array("int", ["x"]) == Array("int", ["x"])
+    assert Array("int", ["x"]) != Array(0x71, ["x"])
 
 
 def test_amqp_map_distinguishes_keys_that_are_equal_in_python() -> None:

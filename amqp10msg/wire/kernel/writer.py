@@ -48,6 +48,7 @@ from amqp10msg.wire.kernel.twin import (
 )
 from amqp10msg.wire.kernel.value_writer import ValueWriter, encode_fault
 from amqp10msg.wire.primitives import AmqpMap, Array, Char, Described, Symbol, ULong
+from amqp10msg.wire.primitives.compounds import register_code_of
 
 
 class Spec:
@@ -168,6 +169,8 @@ def register_scan(cls: type) -> None:
 
 # Format codes of values without data.
 _NULL, _LIST0 = 0x40, 0x45
+# Format code of an array with a size of one byte.
+_ARRAY8 = 0xE0
 # Sequences of encoded nulls, by their number.
 _NULLS = [b"\x40" * n for n in range(32)]
 
@@ -396,6 +399,20 @@ def encode_key(key: Any) -> bytes:
     writer.lenient = True
     writer.value(key)
     return writer.finish()
+
+
+def _code_of_array(array: Array) -> int:
+    """Return the constructor with which an array without a `code` is encoded.
+
+    Raises:
+        EncodeError: the array cannot be encoded.
+    """
+    octets = encode_value(Array(array.type, array.values))
+    # The size and the count before the constructor have 1 byte each, or 4.
+    return octets[3 if octets[0] == _ARRAY8 else 9]
+
+
+register_code_of(_code_of_array)
 
 
 def encode_value(value: Any) -> bytes:

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 import struct
 import uuid
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    ValuesView,
+)
 from typing import Any
 
 import attrs
@@ -43,7 +51,8 @@ class Array(Sequence[Any]):
     ``Array("int", [1, 2])`` is encoded with the smallest constructor that fits all values, except
     constructors of elements without bytes. ``Array(0x71, [1, 2])`` is encoded with the constructor
     0x71, and a decoded array with its original constructor. Plain Python values are encoded as the
-    array's type.
+    array's type. Two arrays are equal if their elements are equal and have the same constructor when
+    they are encoded, as in messages: ``Array(0x41, [])`` differs from ``Array(0x56, [])``.
 
     Attributes:
         type: the AMQP type of the elements.
@@ -92,16 +101,38 @@ class Array(Sequence[Any]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Array):
             return NotImplemented
-        return (self.type, self.descriptors, self.values) == (
+        if (self.type, self.descriptors, self.values) != (
             other.type,
             other.descriptors,
             other.values,
-        )
+        ):
+            return False
+        return self.code == other.code or _code_of(self) == _code_of(other)
 
     __hash__ = None  # type: ignore[assignment]  # mutable, like list
 
     def __repr__(self) -> str:
         return _repr_of(self)
+
+
+# The function that returns the constructor with which an array is encoded. The kernel, which chooses
+# the smallest one, sets it.
+_CODE_OF: list[Callable[[Array], int]] = []
+
+
+def register_code_of(function: Callable[[Array], int]) -> None:
+    """Set the function that returns the constructor with which an array is encoded."""
+    _CODE_OF[:] = (function,)
+
+
+def _code_of(array: Array) -> int | None:
+    """Return the constructor with which an array is encoded; its `code` if it cannot be encoded."""
+    if array.code is not None or not _CODE_OF:
+        return array.code
+    try:
+        return _CODE_OF[0](array)
+    except ValueError:
+        return None
 
 
 class _Items(ItemsView[Any, Any]):
