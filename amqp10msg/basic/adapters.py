@@ -28,6 +28,7 @@ from amqp10msg.wire.primitives import Float
 __all__ = [
     "from_pamqp",
     "from_pika",
+    "from_py_amqp",
     "lost_in_pamqp",
     "lost_in_pika",
     "plain_headers",
@@ -90,10 +91,20 @@ def _pamqp_letter(value: Any) -> str:
     return _common_letter(value, "f")
 
 
+def _py_amqp_letter(value: Any) -> str:
+    """Return the type letter that py-amqp, kombu's transport for AMQP, writes for a value."""
+    if isinstance(value, bool):
+        return "t"
+    if isinstance(value, int):
+        _expect_long(value)
+        return "I" if abs(value) < 2**31 else "L"
+    return "S" if isinstance(value, bytes) else _common_letter(value, "d")
+
+
 def _common_letter(value: Any, float_letter: str) -> str:
     """Return the type letter for a value that is neither bool nor int.
 
-    The two libraries differ only in the letter for floats.
+    pika and pamqp differ only in the letter for floats.
     """
     if value is None:
         return "V"
@@ -136,6 +147,9 @@ def _to_field(value: Any, letter_of: Any) -> tuple[str, Any]:
         return letter, ScaledDecimal.from_decimal(value)
     if letter == "f":
         return letter, Float(value)
+    if letter == "S" and letter_of is _py_amqp_letter:
+        octets = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else bytes(value)
+        return letter, octets.decode("utf-8", "surrogateescape")
     return letter, value if letter == "t" or not isinstance(value, int) else int(value)
 
 
@@ -261,12 +275,12 @@ def _add_losses_of_value(
     else:
         plain = _plain(value, {})
         new_letter = "l" if letter == "l" and letter_of is _pika_letter else letter_of(plain)
-        if new_letter != letter:
+        if letter_of is _pika_letter and isinstance(plain, float):
+            losses.append(f"{path}: pika cannot write floating-point numbers")
+        elif new_letter != letter:
             losses.append(f"{path}: the field type {letter!r} becomes {new_letter!r}")
         if isinstance(plain, str):
             _add_losses_of_text(plain, path, losses)
-        if letter_of is _pika_letter and isinstance(plain, float):
-            losses.append(f"{path}: pika cannot write floating-point numbers")
         if letter_of is _pika_letter and letter == "D" and value.scale and not value.unscaled % 10:
             losses.append(f"{path}: pika does not write the trailing zeros of {plain}")
 
@@ -283,11 +297,34 @@ def from_pika(properties: Any) -> BasicProperties:
         ValueError: an integer in the headers needs more than 64 bits.
     """
     _expect_attributes(properties, "from_pika", "a pika.BasicProperties")
+    return _from_attributes(properties, _pika_letter)
+
+
+def from_py_amqp(properties: Any) -> BasicProperties:
+    """Convert the properties of a message of py-amqp, which kombu uses, to `BasicProperties`.
+
+    The headers get the types that py-amqp writes: bytes are text, and an integer that needs more
+    than 32 bits has the letter ``L``.
+
+    Args:
+        properties: an object with the properties of 0-9-1 as attributes, and None for missing ones.
+
+    Raises:
+        TypeError: `properties` has no attribute ``headers``, or a header value has a type without a
+            field type in 0-9-1.
+        ValueError: an integer in the headers needs more than 64 bits.
+    """
+    _expect_attributes(properties, "from_py_amqp", "the properties of py-amqp")
+    return _from_attributes(properties, _py_amqp_letter)
+
+
+def _from_attributes(properties: Any, letter_of: Callable[[Any], str]) -> BasicProperties:
+    """Convert a library's properties; `letter_of` returns the type letter of a header's value."""
     converted = BasicProperties()
     for row in PROPERTIES:
         value = getattr(properties, row.name, None)
         if row.name == "headers" and value is not None:
-            value = _to_field_table(value, _pika_letter)
+            value = _to_field_table(value, letter_of)
         if value is not None:
             setattr(converted, row.name, value)
     return converted

@@ -152,6 +152,7 @@ BASIC: Rows = {
     "basic.BasicMessage.from_pika": _message_from(BasicMessage.from_pika, "pika"),
     "basic.BasicMessage.from_pamqp": _message_from(BasicMessage.from_pamqp, "pamqp"),
     "basic.adapters.from_pika": _from_client(adapters.from_pika),
+    "basic.adapters.from_py_amqp": _from_client(adapters.from_py_amqp),
     "basic.adapters.from_pamqp": _from_client(adapters.from_pamqp),
     "basic.adapters.plain_headers": {
         "TypeError": lambda: adapters.plain_headers(7)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 import subprocess
@@ -20,6 +21,7 @@ from amqp10msg import (
     Char,
     Data,
     EncodeError,
+    Float,
     Header,
     Message,
     Properties,
@@ -32,6 +34,7 @@ from amqp10msg.basic import (
     BasicProperties,
     FieldTable,
     decode_properties,
+    decode_table,
     encode_properties,
 )
 from amqp10msg.interop import from_client, lost_in_client, to_client
@@ -227,6 +230,30 @@ def test_error_counts_further_losses() -> None:
         to_client(message, "rhea")
 
 
+@pytest.mark.parametrize("name", list(CLIENTS))
+@given(message=messages())
+def test_each_loss_is_listed_once(name: ClientName, message: Message) -> None:
+    needs(name)
+    try:
+        lost = lost_in_client(message, name)
+    except ValueError:
+        return
+
+    assert len(set(lost)) == len(lost)
+    fields = [text.partition(": ")[0] for text in lost if text.startswith(("header.", "prop"))]
+    assert len(set(fields)) == len(fields)
+
+
+def test_float_in_pika_is_one_loss() -> None:
+    needs("pika")
+    message = Message(b"x", application_properties={"f": Float(1.5), "d": 2.5})
+
+    assert ["headers['f']: ", "headers['d']: "] == [
+        text.removesuffix("pika cannot write floating-point numbers")
+        for text in lost_in_client(message, "pika")
+    ]
+
+
 # What the clients write.
 
 
@@ -303,6 +330,29 @@ def test_message_goes_through_kombu(message: Message) -> None:
         *(properties.message_id, properties.to, properties.subject),
         properties.creation_time,
     )
+
+
+_HEADERS = st.recursive(
+    st.one_of(
+        *(st.text(), st.binary(), st.booleans(), st.none(), st.floats(allow_nan=False)),
+        st.integers(-(2**63), 2**63 - 1),
+        st.sampled_from([2**31, 2**31 - 1, -(2**31), 1 - 2**31]),
+        st.integers(0, 2**32).map(lambda s: datetime.datetime.fromtimestamp(s, datetime.UTC)),
+    ),
+    lambda items: st.lists(items, max_size=3) | st.dictionaries(st.text(max_size=5), items),
+    max_leaves=5,
+)
+
+
+@given(st.dictionaries(st.text(max_size=5), _HEADERS))
+def test_headers_of_kombu_have_the_types_that_kombu_writes(headers: dict[str, Any]) -> None:
+    kombu = pytest.importorskip("kombu", reason="kombu is not installed")
+    serialization = pytest.importorskip("amqp.serialization")
+    message = kombu.Message(body=b"x", headers=headers, delivery_info={}, properties={})
+
+    octets = serialization.dumps("F", [headers])
+
+    assert adapters.from_kombu(message).properties.headers == (decode_table(octets) or None)
 
 
 def test_kombu_does_not_need_pika() -> None:

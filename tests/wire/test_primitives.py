@@ -347,7 +347,7 @@ def test_an_array_names_its_type() -> None:
 
 
 # Elements, and the constructors that can encode them.
-ARRAYS = st.sampled_from(
+ARRAYS: st.SearchStrategy[tuple[str, list[Any], tuple[int, ...]]] = st.sampled_from(
     [
         ("boolean", [], (0x41, 0x42, 0x56)),
         ("boolean", [True], (0x41, 0x56)),
@@ -366,7 +366,7 @@ def test_arrays_are_equal_if_their_encodings_are(
     row: tuple[str, list[Any], tuple[int, ...]], data: st.DataObject, descriptors: list[Any]
 ) -> None:
     name, values, codes = row
-    constructors = st.sampled_from([name, *codes])
+    constructors: st.SearchStrategy[str | int] = st.sampled_from([name, *codes])
     a, b = (Array(data.draw(constructors), values, descriptors=descriptors) for _ in range(2))
 
     is_equal = encode_value(a) == encode_value(b)

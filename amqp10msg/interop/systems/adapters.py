@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from amqp10msg.basic import BasicMessage
-from amqp10msg.basic.adapters import from_pamqp, from_pika, plain_headers, to_pamqp
+from amqp10msg.basic.adapters import from_pamqp, from_py_amqp, plain_headers, to_pamqp
 from amqp10msg.basic.tables import seconds_of
 from amqp10msg.wire.errors import as_bytes, expect
 
@@ -87,8 +87,7 @@ def from_kombu(message: Any) -> BasicMessage:
     values = {name: message.properties.get(name) for name in _PROPERTY_NAMES}
     values["content_type"] = message.content_type
     values["content_encoding"] = message.content_encoding
-    # Use pika's conversion: kombu's codec, py-amqp, writes the same types of fields as pika.
-    properties = from_pika(SimpleNamespace(**values, headers=message.headers or None))
+    properties = from_py_amqp(SimpleNamespace(**values, headers=message.headers or None))
     body = message.body
     delivery = message.delivery_info
     return BasicMessage(

@@ -51,8 +51,8 @@ class Array(Sequence[Any]):
     ``Array("int", [1, 2])`` is encoded with the smallest constructor that fits all values, except
     constructors of elements without bytes. ``Array(0x71, [1, 2])`` is encoded with the constructor
     0x71, and a decoded array with its original constructor. Plain Python values are encoded as the
-    array's type. Two arrays are equal if their elements are equal and have the same constructor when
-    they are encoded, as in messages: ``Array(0x41, [])`` differs from ``Array(0x56, [])``.
+    array's type. Two arrays are equal if their elements are equal and they are encoded with one
+    constructor, as in messages: ``Array(0x41, [])`` differs from ``Array(0x56, [])``.
 
     Attributes:
         type: the AMQP type of the elements.
@@ -115,8 +115,8 @@ class Array(Sequence[Any]):
         return _repr_of(self)
 
 
-# The function that returns the constructor with which an array is encoded. The kernel, which chooses
-# the smallest one, sets it.
+# The function that returns the constructor with which an array is encoded. The kernel sets it,
+# because it chooses the smallest constructor.
 _CODE_OF: list[Callable[[Array], int]] = []
 
 
