@@ -154,13 +154,16 @@ def composite(
 
     Raises:
         TypeError: the class is not an attrs class or is a frozen one, a field's annotation does not
-            name its AMQP type, another class has registered the descriptor, or an argument has the
-            wrong type.
+            name its AMQP type or names an unknown one, the class is registered already, another
+            class has registered the descriptor or the name, or an argument has the wrong type.
         ValueError: `symbol` is not of the form ``domain:name:list`` in ASCII, or `code` is out of
             range.
     """
     expect(symbol, str, "the symbol of a composite", "a str")
     expect(code, int, "the code of a composite", "an int")
+    expect(provides, tuple, "the argument provides of a composite", "a tuple of str")
+    for archetype in provides:
+        expect(archetype, str, "the argument provides of a composite", "a tuple of str")
     if not _SYMBOL.fullmatch(symbol):
         raise ValueError(
             f"the symbol of a composite is domain:name:list in ASCII, not {symbol!r:.80}"
@@ -176,8 +179,17 @@ def composite(
             _DECLARED_IN.get(code, cls.__module__),
             _DECLARED_IN.get(symbol, cls.__module__),
         }
-        if code in COMPOSITES or symbol in COMPOSITES or reserved != {cls.__module__}:
-            raise TypeError(f"{symbol} (0x{code:X}) is registered already")
+        if cls in BY_CLASS:
+            raise TypeError(f"{cls.__name__} is registered already, as {BY_CLASS[cls].symbol}")
+        other = COMPOSITES.get(code) or COMPOSITES.get(symbol)
+        if other is not None or reserved != {cls.__module__}:
+            owner = (
+                f" by {other.cls.__name__}, as {other.symbol} (0x{other.code:X})" if other else ""
+            )
+            raise TypeError(
+                f"{symbol} (0x{code:X}) is registered already{owner}: choose another descriptor"
+            )
+        _check_name(symbol, cls.__module__)
         is_attrs: bool = attrs.has(cls)
         if not is_attrs:
             raise TypeError(f"{cls.__name__} is not an attrs class: add @attrs.define to it")
@@ -211,6 +223,22 @@ def composite(
         return cls
 
     return register
+
+
+def _check_name(symbol: str, module: str) -> None:
+    """Raise TypeError if another composite has the name in `symbol`: notations use names.
+
+    Args:
+        symbol: the symbolic descriptor.
+        module: the module that declares the composite.
+    """
+    name = symbol.split(":")[-2]
+    other = next((entry for entry in COMPOSITES.values() if entry.name == name), None)
+    owner = other.symbol if other is not None else f"amqp:{name}:list"
+    if other is not None or _DECLARED_IN.get(owner, module) != module:
+        raise TypeError(
+            f"the name {name!r} of {symbol} is registered already, by {owner}: choose another name"
+        )
 
 
 def _is_frozen(cls: type, name: str) -> bool:
@@ -307,6 +335,11 @@ def _fields_of(cls: type) -> Iterator[Field]:
             raise TypeError(
                 f"{cls.__name__}.{attribute.name} has no AMQP type: annotate it with "
                 "an alias of amqp10msg.wire.primitives"
+            )
+        if wire.type not in tuple(kernel.TYPE_IDS):
+            raise TypeError(
+                f"{cls.__name__}.{attribute.name} has the unknown AMQP type {wire.type!r:.80}: use "
+                f"one of {', '.join(sorted(kernel.TYPE_IDS))}"
             )
         mandatory = attribute.default is attrs.NOTHING
         yield Field(

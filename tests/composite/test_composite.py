@@ -8,7 +8,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import attrs
 import pytest
@@ -40,7 +40,7 @@ from amqp10msg.composite import composite as registered
 from amqp10msg.net import transport  # noqa: F401  (registers the composites of frames)
 from amqp10msg.sections import KINDS
 from amqp10msg.testing import sections
-from amqp10msg.wire.primitives import string, symbols, uint
+from amqp10msg.wire.primitives import Wire, string, symbols, uint
 
 # Field name, type, mandatory, multiple, default: from the XML of Part 3 (and of Part 2, 2.8.14,
 # and Part 4 for error and the transactions), by hand.
@@ -388,6 +388,52 @@ def test_field_must_declare_its_amqp_type() -> None:
 
     with pytest.raises(TypeError, match=r"Vague\.name has no AMQP type"):
         composite.composite("test:vague:list", 0x4242_0002)(Vague)
+
+
+@pytest.mark.parametrize("wrong", ["integer", "", 5, None, ["string"]])
+def test_unknown_type_of_a_field_is_refused(wrong: Any) -> None:
+    annotation: Any = Annotated[str, Wire(wrong)]
+    odd = attrs.make_class("Odd", {"name": attrs.field(type=annotation)})
+    before = dict(COMPOSITES)
+    with pytest.raises(TypeError, match=r"Odd\.name has the unknown AMQP type .*: use one of \*, "):
+        composite.composite("test:odd:list", 0x4242_0004)(odd)
+    assert before == COMPOSITES
+
+
+@pytest.mark.parametrize("wrong", ["outcome", ["outcome"], (1,), None])
+def test_provides_is_a_tuple_of_names(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="provides of a composite takes a tuple of str"):
+        composite.composite("test:odd:list", 0x4242_0004, provides=wrong)
+
+
+@pytest.mark.parametrize(
+    "symbol, code, text",
+    [
+        (
+            "amqp:error:list",
+            0x4242_0005,
+            r"by Error, as amqp:error:list \(0x1D\): choose another d",
+        ),
+        ("test:other:list", 0x1D, r"by Error, as amqp:error:list \(0x1D\): choose"),
+        ("test:error:list", 0x4242_0005, "the name 'error' of test:error:list is reg"),
+        ("test:accepted:list", 0x4242_0005, "by amqp:accepted:list: choose another name"),
+        ("test:header:list", 0x4242_0005, "by amqp:header:list: choose another name"),
+    ],
+)
+def test_second_registration_is_refused(symbol: str, code: int, text: str) -> None:
+    @attrs.define
+    class Second:
+        name: string
+
+    before = dict(COMPOSITES)
+    with pytest.raises(TypeError, match=text):
+        composite.composite(symbol, code)(Second)
+    assert before == COMPOSITES
+
+
+def test_second_descriptor_of_a_class_is_refused() -> None:
+    with pytest.raises(TypeError, match="Error is registered already, as amqp:error:list"):
+        composite.composite("test:error2:list", 0x4242_0006)(delivery.Error)
 
 
 def test_a_frozen_class_is_refused() -> None:
