@@ -45,10 +45,10 @@ class NotationError(AmqpError, ValueError):
 
 
 #: The error text for nesting that exceeds the interpreter's recursion limit.
-STACK_EXCEEDED = "values are nested too deeply for the interpreter's stack"
+STACK_EXCEEDED_TEXT = "values are nested too deeply for the interpreter's stack"
 #: The maximum nesting depth of values in a document, and the error text for deeper nesting.
 MAX_DEPTH = 256
-DEPTH_EXCEEDED = f"values are nested more than {MAX_DEPTH} deep"
+DEPTH_EXCEEDED_TEXT = f"values are nested more than {MAX_DEPTH} deep"
 
 
 def mismatch(expected: str, actual: object, step: str = "") -> NotationError:
@@ -88,11 +88,11 @@ def describe(value: object) -> str:
 
 
 def misfit(element: bytes, code: int, *, with_type_name: bool = False) -> str:
-    """Return the error text for an array element that the array's constructor cannot encode.
+    """Return the error text for an array element that does not fit the array's constructor.
 
     Args:
         element: the element, encoded with its own constructor.
-        code: the array's constructor.
+        code: the format code of the array's constructor.
         with_type_name: see `describe_encoded`.
     """
     description = describe_encoded(element, with_type_name=with_type_name)

@@ -74,7 +74,7 @@ class Row:
 
 
 # AMQP type -> `Row.group`.
-_GROUPS = {
+_GROUP_BY_TYPE = {
     **dict.fromkeys(("string", "symbol", "char", "uuid"), "text"),
     **dict.fromkeys(("ubyte", "ushort", "uint", "ulong", "byte", "short", "int"), "number"),
     **dict.fromkeys(("long", "float", "double"), "number"),
@@ -87,7 +87,7 @@ _GROUPS = {
 
 
 #: The supported types of input, for error texts.
-_INPUTS = "a Message, the bytes of one or a Tree"
+_INPUT_TYPES_TEXT = "a Message, the bytes of one or a Tree"
 
 
 def problem_of(violation: Violation) -> Problem:
@@ -102,7 +102,11 @@ def tree_of(data: Tree | Message | bytes | bytearray | memoryview, limit: int) -
     """
     if isinstance(data, Tree):
         return data
-    octets = data.encode() if isinstance(data, Message) else as_bytes(data, "rendering", _INPUTS)
+    octets = (
+        data.encode()
+        if isinstance(data, Message)
+        else as_bytes(data, "rendering", _INPUT_TYPES_TEXT)
+    )
     return parse_tree(octets, violations=validate(octets), limit=limit)
 
 
@@ -161,7 +165,7 @@ def _make_row(level: int, node: Node, inner: Node, merged: list[Node], length: i
         quoted(node.name, 80)[1:-1],
         _line(kind),
         node_value_text(inner, length),
-        _GROUPS.get(inner.type, "shape"),
+        _GROUP_BY_TYPE.get(inner.type, "shape"),
         tuple(problems),
         node,
     )
@@ -245,7 +249,7 @@ def _binary(value: bytes, length: int, size: int) -> str:
     return f"{size_text}: {quoted(text, length, is_cut=len(text.encode()) < size)}"
 
 
-_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
+_ESCAPE_PATTERN = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
 
 
 def quoted(text: str, length: int, *, is_cut: bool = False) -> str:
@@ -259,5 +263,5 @@ def quoted(text: str, length: int, *, is_cut: bool = False) -> str:
         length: the maximum number of characters to show.
         is_cut: whether `text` is only the start of a longer text, so that an ellipsis is added.
     """
-    chars = [_ESCAPES.get(char) or printable(char) for char in text[:length]]
+    chars = [_ESCAPE_PATTERN.get(char) or printable(char) for char in text[:length]]
     return f'"{"".join(chars)}{"…" if is_cut or len(text) > length else ""}"'

@@ -51,7 +51,7 @@ from typing import Any
 
 from amqp10msg.message import Message
 from amqp10msg.notation._common import (
-    STACK_EXCEEDED,
+    STACK_EXCEEDED_TEXT,
     NotationError,
     describe,
     message_of,
@@ -110,7 +110,7 @@ UBYTE_TAG = 41216  # 0xA100
 UUID_TAG = 37
 
 #: Tags by name of the AMQP type; the other types have a native CBOR type.
-TAGS = {
+TAG_BY_TYPE = {
     **{name: UBYTE_TAG + index for index, name in enumerate(INTEGERS)},
     **dict.fromkeys(DECIMALS, DECIMAL_TAG),
     "float": FLOAT_TAG,
@@ -121,27 +121,27 @@ TAGS = {
     "described": DESCRIBED_TAG,
 }
 #: Names of the AMQP types by tag.
-TYPES_BY_TAG = {
-    **{tag: name for name, tag in TAGS.items() if tag != DECIMAL_TAG},
+TYPE_BY_TAG = {
+    **{tag: name for name, tag in TAG_BY_TYPE.items() if tag != DECIMAL_TAG},
     DOUBLE_TAG: "double",
 }
 #: Names of the decimal types by width in bytes.
-DECIMALS_BY_WIDTH = {WIDTHS[name]: name for name in DECIMALS}
+DECIMAL_TYPE_BY_WIDTH = {WIDTHS[name]: name for name in DECIMALS}
 #: The encoded quiet NaN without a payload, which CBOR represents as a number.
 PLAIN_NANS = {"float": bytes.fromhex("7fc00000"), "double": bytes.fromhex("7ff8000000000000")}
 #: The minimum, the maximum and the class of each integer type.
 INTEGER_RANGES = {name: integer_range(name) for name in (*INTEGERS, "long")}
 #: The types that are written as arrays.
-COMPOUNDS = ("list", "map", "described", "array")
-#: Classes of decoded values that cbor2 writes and reads as the notation does.
+COMPOUND_TYPES = ("list", "map", "described", "array")
+#: Classes of AMQP values that need no tag: cbor2 itself writes and reads them as the notation does.
 NATIVE_CLASSES = {type(None), bool, int, bytes, str, uuid.UUID}
-#: The classes in which cbor2 returns arrays: tuples inside tags.
+#: The classes in which cbor2 returns arrays, which are tuples if they are inside tags.
 ARRAY_CLASSES = {list, tuple}
 #: The encoded descriptors of the sections, by descriptor code.
 SECTION_DESCRIPTORS = {kind.code: b"\x00\x53" + bytes((kind.code,)) for kind in KINDS}
 #: The maximum nesting of CBOR items, which is two per level of AMQP, three for a message, and a
 #: margin.
-MAX_DEPTH = 2 * 256 + 8
+MAX_ITEM_DEPTH = 2 * 256 + 8
 #: The allowed initial bytes of major type 7.
 MAJOR_7_INITIAL_BYTES = bytes(
     (ITEM_FALSE, ITEM_TRUE, ITEM_NULL, ITEM_HALF, ITEM_SINGLE, ITEM_DOUBLE)
@@ -178,12 +178,12 @@ def to_cbor(value: Any) -> bytes:
             item = _item_of(decode_value(encode_value(value), limits=UNLIMITED), cbor2.CBORTag)
         encoded: bytes = cbor2.dumps(item, canonical=True)
     except RecursionError:
-        raise EncodeError(STACK_EXCEEDED) from None
+        raise EncodeError(STACK_EXCEEDED_TEXT) from None
     return encoded
 
 
 def _section_items(octets: bytes, tag_class: Any) -> list[Any]:
-    """Return the CBOR items of the sections of an encoded message."""
+    """Return the sections of an encoded message as CBOR items."""
     items: list[Any] = []
     for code, start, content, end in parts_of(octets):
         try:
@@ -204,11 +204,11 @@ def _item_of(value: Any, tag_class: Any) -> Any:
     content = _content_of(value, name, tag_class)
     if name == "double":
         return tag_class(DOUBLE_TAG, content) if type(content) is bytes else content
-    return content if name == "list" else tag_class(TAGS[name], content)
+    return content if name == "list" else tag_class(TAG_BY_TYPE[name], content)
 
 
 def _content_of(value: Any, name: str, tag_class: Any) -> Any:
-    """Return a value of the type `name` as an item without the tag for its type."""
+    """Return the CBOR content of a value of the type `name`: its item without the type's tag."""
     content: Any
     if name in INTEGERS:
         content = int(value)
@@ -263,7 +263,7 @@ def from_cbor(data: bytes | bytearray | memoryview) -> Any:
     octets = as_bytes(data, "from_cbor")
     check(octets)
     try:
-        item = cbor2.loads(octets, max_depth=MAX_DEPTH)
+        item = cbor2.loads(octets, max_depth=MAX_ITEM_DEPTH)
     except (cbor2.CBORError, UnicodeDecodeError) as error:
         raise NotationError(f"the bytes are not CBOR: {error}") from None
     try:
@@ -271,11 +271,11 @@ def from_cbor(data: bytes | bytearray | memoryview) -> Any:
             return _message_of_item(item.value, cbor2.CBORTag)
         return decode_value(_encode_item(item, "", cbor2.CBORTag), limits=UNLIMITED)
     except RecursionError:
-        raise NotationError(STACK_EXCEEDED) from None
+        raise NotationError(STACK_EXCEEDED_TEXT) from None
 
 
 def _message_of_item(item: Any, tag_class: Any) -> Message:
-    """Return the message of the array inside the tag of a message."""
+    """Return the message that the item inside a message tag represents."""
     if type(item) not in ARRAY_CLASSES or not item:
         raise _mismatch("an array of the message-format and the sections", item)
     message_format = item[0]
@@ -292,7 +292,7 @@ def _message_of_item(item: Any, tag_class: Any) -> Message:
 
 
 def _encode_section(item: Any, tag_class: Any) -> bytes:
-    """Return the encoded section of an item."""
+    """Encode the section that an item represents."""
     if type(item) in ARRAY_CLASSES and len(item) == 1 and type(item[0]) is bytes:
         return item[0]
     if type(item) not in ARRAY_CLASSES or len(item) != 2:
@@ -305,7 +305,7 @@ def _encode_section(item: Any, tag_class: Any) -> bytes:
 
 
 def _encode_item(item: Any, step: str, tag_class: Any) -> bytes:
-    """Return the encoded AMQP value of an item at the path `step`."""
+    """Encode the AMQP value that an item at the path `step` represents."""
     try:
         return encode_value(_value_of(item, tag_class))
     except EncodeError as error:
@@ -315,17 +315,17 @@ def _encode_item(item: Any, step: str, tag_class: Any) -> bytes:
 
 
 def _value_of(item: Any, tag_class: Any) -> Any:
-    """Return the AMQP value of an item."""
+    """Return the AMQP value that an item represents."""
     cls = type(item)
     if cls is tag_class:
         tag = item.tag
         if tag == DECIMAL_TAG:
             octets = item.value
-            name = DECIMALS_BY_WIDTH.get(len(octets)) if type(octets) is bytes else None
+            name = DECIMAL_TYPE_BY_WIDTH.get(len(octets)) if type(octets) is bytes else None
             if name is None:
                 raise _mismatch("a byte string of 4, 8 or 16 bytes", octets)
             return of_bits(name, octets)
-        name = TYPES_BY_TAG.get(tag)
+        name = TYPE_BY_TAG.get(tag)
         if name is None:
             raise _mismatch("a value", item)
         return _value_of_type(name, item.value, tag_class)
@@ -339,7 +339,7 @@ def _value_of(item: Any, tag_class: Any) -> Any:
 
 
 def _value_of_type(name: str, content: Any, tag_class: Any) -> Any:
-    """Return the value of an AMQP type that an item without the tag for the type represents."""
+    """Return the AMQP value of the type `name` from its CBOR content, which has no tag."""
     cls = type(content)
     if cls is int:
         if name in INTEGER_RANGES:
@@ -349,7 +349,7 @@ def _value_of_type(name: str, content: Any, tag_class: Any) -> Any:
         elif name == "char" and 0 <= content <= 0x10FFFF and content >> 11 != 0x1B:
             return Char(chr(content))
     elif cls in ARRAY_CLASSES:
-        if name in COMPOUNDS:
+        if name in COMPOUND_TYPES:
             return _compound_of(name, content, tag_class)
     elif cls is bytes:
         if name == "binary":
@@ -441,7 +441,7 @@ def _expected(name: str) -> str:
         return "a text string in ASCII, for a symbol"
     if name in WIDTHS:
         return f"a byte string of {WIDTHS[name]} bytes, for {name}"
-    return f"an array, for a {name}" if name in COMPOUNDS else f"a {name}"
+    return f"an array, for a {name}" if name in COMPOUND_TYPES else f"a {name}"
 
 
 def _mismatch(expected: str, item: Any) -> NotationError:
@@ -501,7 +501,7 @@ def check(data: bytes) -> None:
                 raise _malformed(start, f"tag {number} is not part of this notation")
             if major == MAJOR_ARRAY and number > end - pos:
                 raise _malformed(start, f"an array of {number} items does not fit the input")
-            if len(outer_remaining) >= MAX_DEPTH:
+            if len(outer_remaining) >= MAX_ITEM_DEPTH:
                 raise _malformed(start, "items are nested too deeply")
             outer_remaining.append(remaining)
             remaining = 1 if major == MAJOR_TAG else number

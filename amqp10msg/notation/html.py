@@ -29,14 +29,14 @@ _MAX_ROWS = 5_000
 _START_BYTES, _END_BYTES = 512, 64
 # CSS classes of the sections, of other values, and of problems by severity.
 _SECTION_CLASSES = {kind.name: f"s{kind.order}" for kind in KINDS}
-_OTHER_CLASS = "s7"
+_OTHER_VALUE_CLASS = "s7"
 _SEVERITY_CLASSES = {"error": "bad", "warning": "questionable"}
 # Markup of each byte in hex, and as a character.
-_HEX = [f"<b>{octet:02x}</b>" for octet in range(256)]
-_CHARS = [f"<b>{escape(chr(o)) if 0x20 <= o <= 0x7E else '·'}</b>" for o in range(256)]
+_HEX_MARKUP = [f"<b>{octet:02x}</b>" for octet in range(256)]
+_CHAR_MARKUP = [f"<b>{escape(chr(o)) if 0x20 <= o <= 0x7E else '·'}</b>" for o in range(256)]
 # Markup of the gap in the middle of a line, and of a missing byte at its end.
-_GAP = '<i class="gap"></i>'
-_MISSING_BYTE = '<b class="none">  </b>'
+_GAP_MARKUP = '<i class="gap"></i>'
+_MISSING_BYTE_MARKUP = '<b class="none">  </b>'
 
 
 def render_html(
@@ -131,10 +131,10 @@ def _message_values(tree: Tree, name: str, number: int, max_octets: int) -> dict
 def _section_classes(rows: list[Row]) -> list[str]:
     """Return the CSS class of each row's section, which determines its colour."""
     classes = []
-    current = _OTHER_CLASS
+    current = _OTHER_VALUE_CLASS
     for row in rows:
         if row.level == 0:
-            current = _SECTION_CLASSES.get(row.name, _OTHER_CLASS)
+            current = _SECTION_CLASSES.get(row.name, _OTHER_VALUE_CLASS)
         classes.append(current)
     return classes
 
@@ -220,9 +220,11 @@ def _byte_lines(
             pieces.append(_piece(data, start, position, min(end, stop), kind))
             position = min(end, stop)
         if position < stop:
-            pieces.append(_piece(data, start, position, stop, _OTHER_CLASS))
+            pieces.append(_piece(data, start, position, stop, _OTHER_VALUE_CLASS))
         missing = start + _BYTES_PER_LINE - stop
-        fill = _MISSING_BYTE * missing + (_GAP if missing >= _BYTES_PER_LINE // 2 else "")
+        fill = _MISSING_BYTE_MARKUP * missing + (
+            _GAP_MARKUP if missing >= _BYTES_PER_LINE // 2 else ""
+        )
         yield {"left_out": 0, "start": start, "pieces": pieces, "fill": pages.markup(fill)}
 
 
@@ -236,10 +238,10 @@ def _piece(data: bytes, start: int, begin: int, end: int, kind: str) -> dict[str
         end: the offset after the last byte to show.
         kind: the CSS classes.
     """
-    hexes = [_HEX[octet] for octet in data[begin:end]]
+    hexes = [_HEX_MARKUP[octet] for octet in data[begin:end]]
     if begin <= start + _BYTES_PER_LINE // 2 < end:
-        hexes.insert(start + _BYTES_PER_LINE // 2 - begin, _GAP)
-    chars = [_CHARS[octet] for octet in data[begin:end]]
+        hexes.insert(start + _BYTES_PER_LINE // 2 - begin, _GAP_MARKUP)
+    chars = [_CHAR_MARKUP[octet] for octet in data[begin:end]]
     return {
         "kind": kind,
         "hexes": pages.markup("".join(hexes)),

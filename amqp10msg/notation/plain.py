@@ -60,7 +60,7 @@ from typing import Any
 
 from amqp10msg.composite import COMPOSITES, Composite, decode_composite, find_composite
 from amqp10msg.message import Message
-from amqp10msg.notation._common import STACK_EXCEEDED, default_code, sections_of
+from amqp10msg.notation._common import STACK_EXCEEDED_TEXT, default_code, sections_of
 from amqp10msg.sections import KINDS, SectionKind
 from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.kernel import encode_value
@@ -143,14 +143,14 @@ class PlainSectionSpec:
         )
 
 
-#: The sections, by descriptor code minus `_FIRST`.
-SECTIONS = [PlainSectionSpec(kind) for kind in KINDS]
+#: The representations of the sections, by descriptor code minus `_FIRST_SECTION_CODE`.
+SECTION_SPECS = [PlainSectionSpec(kind) for kind in KINDS]
 #: The descriptor code of the first section.
-_FIRST = KINDS[0].code
+_FIRST_SECTION_CODE = KINDS[0].code
 #: The markers of the types, by format code.
-_MARKERS = [f"${TYPE_NAMES[kind]}" if kind else "" for kind in KIND_OF]
-_DOLLAR = ord("$")
-_INFINITE = math.inf
+_MARKER_BY_CODE = [f"${TYPE_NAMES[kind]}" if kind else "" for kind in KIND_OF]
+_DOLLAR_BYTE = ord("$")
+_INFINITY = math.inf
 
 
 def composite_fields(entry: Composite) -> Any:
@@ -178,7 +178,7 @@ def to_plain(value: Any) -> Any:
             return plain_of(value.encode(), value)
         return plain_of(encode_value(value), None)
     except RecursionError:
-        raise EncodeError(STACK_EXCEEDED) from None
+        raise EncodeError(STACK_EXCEEDED_TEXT) from None
 
 
 def plain_of(octets: bytes, message: Any) -> Any:
@@ -232,7 +232,7 @@ class PlainReader(ValueReader):
             return self.entries(code, KIND_STRING)
         if kind == KIND_DOUBLE:
             number = self.f64(self.pos)
-            if -_INFINITE < number < _INFINITE:
+            if -_INFINITY < number < _INFINITY:
                 self.advance(8)
                 return number
         if code == 0:
@@ -252,7 +252,7 @@ class PlainReader(ValueReader):
         if code == 0:
             return self.described_value(False)
         content = self.unmarked(kind, code)
-        return content if type(content) is dict else {_MARKERS[code]: content}
+        return content if type(content) is dict else {_MARKER_BY_CODE[code]: content}
 
     def unmarked(self, kind: int, code: int) -> Any:
         """Convert a value whose format code was read, without a marker.
@@ -281,9 +281,9 @@ class PlainReader(ValueReader):
         if kind == KIND_DOUBLE:
             pos = self.advance(8)
             number = self.f64(pos)
-            if -_INFINITE < number < _INFINITE:
+            if -_INFINITY < number < _INFINITY:
                 return number
-            return _not_finite(number, self.octets(pos, self.pos))
+            return _plain_non_finite(number, self.octets(pos, self.pos))
         if KIND_LIST <= kind <= KIND_ARRAY:
             return self.generic(code)
         value = self.read(code)
@@ -313,7 +313,7 @@ class PlainReader(ValueReader):
             start = self.advance(1)
             code = self.buf[start]
             pos = self.span(code) if KIND_OF[code] == key_kind else -1
-            if pos < 0 or (self.pos > pos and self.buf[pos] == _DOLLAR):
+            if pos < 0 or (self.pos > pos and self.buf[pos] == _DOLLAR_BYTE):
                 self.pos = start
                 is_text = key_kind == KIND_STRING
                 pairs = [[k if is_text else {"$symbol": k}, converted[k]] for k in converted]
@@ -329,7 +329,8 @@ class PlainReader(ValueReader):
     def pairs(self, converted_pairs: Any, pair_count: int, outer: int) -> Any:
         """Convert the last `pair_count` pairs of a map; return the map with the marker ``$map``.
 
-        `converted_pairs` has the pairs that were already converted. `outer` is for `ascend`.
+        `converted_pairs` has the pairs that were already converted. `outer` is the result of
+        `descend`.
         """
         for _ in range(pair_count):
             key = self.generic(self.buf[self.advance(1)])
@@ -351,17 +352,16 @@ class PlainReader(ValueReader):
         while code == 0:
             descriptors.append(self.item())
             code = self.buf[self.advance(1)]
-        # The constructor need not be written if it is the encoder's default. A short constructor
-        # always is the default. A long constructor is the default if an element needs more than 256
-        # bytes. If the element's bytes exceed `_SURELY_LONG`, that is certain, because no encoding
-        # of a value has nine times the minimum size. This avoids encoding the element again, once
-        # for each enclosing array.
+        # Omit the constructor if it is the encoder's default. That is certain if it has a one-byte
+        # size, or if it has a four-byte size and an element of more than `_SURELY_LONG_BYTES`
+        # bytes, because no encoding of a value has nine times the minimum size. In other cases,
+        # `default_code` encodes the elements again, which is slow for nested arrays.
         is_default = code in _ONE_BYTE_SIZE_CODES
         is_long = code > _ONE_BYTE_SIZE_CODES[0] and code & 0x10
         kind = KIND_OF[code]
         values = []
         for _ in range(count):
-            if is_long and self.u32(self.pos) > _SURELY_LONG:
+            if is_long and self.u32(self.pos) > _SURELY_LONG_BYTES:
                 is_default = True
             values.append(self.unmarked(kind, code))
         self.pos = stop
@@ -476,10 +476,10 @@ class PlainReader(ValueReader):
         """
         last = -1
         while self.pos < self.end:
-            number = self.descriptor() - _FIRST
-            if not 0 <= number < len(SECTIONS):
+            number = self.descriptor() - _FIRST_SECTION_CODE
+            if not 0 <= number < len(SECTION_SPECS):
                 return False
-            spec = SECTIONS[number]
+            spec = SECTION_SPECS[number]
             if spec.position <= last:
                 return False
             last = spec.position
@@ -503,7 +503,7 @@ class PlainReader(ValueReader):
             if section.kind is None:
                 pairs.append(["unknown", self.item()])
             else:
-                spec = SECTIONS[section.kind.code - _FIRST]
+                spec = SECTION_SPECS[section.kind.code - _FIRST_SECTION_CODE]
                 pairs.append([spec.name, self.section(spec)])
         return pairs
 
@@ -512,7 +512,7 @@ class PlainReader(ValueReader):
 _ONE_BYTE_SIZE_CODES = b"\xa0\xa1\xa3\xc0\xc1\xe0"
 #: An array element of more bytes than this cannot be encoded with a one-byte size; see
 #: `PlainReader.array`.
-_SURELY_LONG = 9 * 257
+_SURELY_LONG_BYTES = 9 * 257
 
 
 def _is_composite(octets: bytes) -> bool:
@@ -546,12 +546,12 @@ def _plain_binary(octets: bytes) -> Any:
     except UnicodeDecodeError:
         pass
     else:
-        if text.isprintable() or not _CONTROLS.search(text):
+        if text.isprintable() or not _CONTROL_PATTERN.search(text):
             return text
     return {"$base64": base64.b64encode(octets).decode("ascii")}
 
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_CONTROL_PATTERN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 def _plain_float(octets: bytes) -> Any:
@@ -559,27 +559,27 @@ def _plain_float(octets: bytes) -> Any:
 
     For example 0.1, not 0.10000000149011612.
     """
-    value: float = _SINGLE.unpack(octets)[0]
+    value: float = _SINGLE_FLOAT.unpack(octets)[0]
     if not math.isfinite(value):
-        return _not_finite(value, octets)
+        return _plain_non_finite(value, octets)
     for digits in range(6, 10):
         number = float(f"{value:.{digits}g}")
         try:
-            if _SINGLE.pack(number) == octets:
+            if _SINGLE_FLOAT.pack(number) == octets:
                 return number
         except OverflowError:
             continue
     return value
 
 
-_SINGLE = struct.Struct(">f")
+_SINGLE_FLOAT = struct.Struct(">f")
 
 
-def _not_finite(value: float, octets: bytes) -> str:
+def _plain_non_finite(value: float, octets: bytes) -> str:
     """Return an infinity or NaN as a name, or as its bits if it is a NaN with a payload or sign."""
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    quiet = b"\x7f\xc0" if len(octets) == _SINGLE.size else b"\x7f\xf8"
+    quiet = b"\x7f\xc0" if len(octets) == _SINGLE_FLOAT.size else b"\x7f\xf8"
     return "NaN" if octets.rstrip(b"\x00") == quiet else f"0x{octets.hex()}"
 
 

@@ -3,7 +3,7 @@ cimport cython
 from amqp10msg.notation.plain cimport CompositeFields, PlainSectionSpec
 from amqp10msg.wire.kernel.value_writer cimport ValueWriter
 
-cdef dict _SECTION_SPECS, _KINDS_BY_MARKER, _KEYS_BY_SPELLING
+cdef dict _SECTION_SPECS, _KIND_BY_MARKER, _KEY_BY_SPELLING
 cdef int PLACE_BODY, _INITIAL_DEPTH, _MAX_WRITER_DEPTH, _MAX_LEVELS
 cdef int KIND_ADDRESS, KIND_ANY, KIND_ARRAY
 cdef int KIND_BINARY, KIND_BOOLEAN, KIND_DECIMAL32, KIND_DECIMAL128, KIND_DESCRIBED, KIND_DOUBLE

@@ -14,9 +14,9 @@ from typing import Any
 from amqp10msg.composite import decode_composite, named_composite
 from amqp10msg.message import Message
 from amqp10msg.notation._common import (
-    DEPTH_EXCEEDED,
+    DEPTH_EXCEEDED_TEXT,
     MAX_DEPTH,
-    STACK_EXCEEDED,
+    STACK_EXCEEDED_TEXT,
     NotationError,
     describe,
     describe_encoded,
@@ -24,7 +24,7 @@ from amqp10msg.notation._common import (
     misfit,
     mismatch,
 )
-from amqp10msg.notation.plain import SECTIONS, composite_fields
+from amqp10msg.notation.plain import SECTION_SPECS, composite_fields
 from amqp10msg.notation.type_names import TYPES, WIDTHS, integer_range
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel.codes import (
@@ -62,22 +62,22 @@ from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import DECIMALS, FORMAT_CODES, Char, Float, Symbol, UInt
 
 #: The `PlainSectionSpec` of each section, by its key in plain JSON.
-_SECTION_SPECS = {spec.name: spec for spec in SECTIONS}
+_SECTION_SPECS = {spec.name: spec for spec in SECTION_SPECS}
 _DATA, _VALUE = _SECTION_SPECS["data"], _SECTION_SPECS["amqp_value"]
-_TWICE = "the name is used twice, with dashes and with underscores"
+_REPEATED_NAME_TEXT = "the name is used twice, with dashes and with underscores"
 #: The keys of a message with underscores, by the keys with underscores and with dashes.
-_KEYS_BY_SPELLING = {
+_KEY_BY_SPELLING = {
     name: key
     for key in (*_SECTION_SPECS, "message_format")
     for name in (key, key.replace("_", "-"))
 }
 #: The kernel's number of each AMQP type, by the type's marker in plain JSON, such as ``$uint``.
-_KINDS_BY_MARKER = {f"${name}": TYPE_IDS[name] for name in TYPES.values()}
-#: The markers of binaries.
-_BINARIES = ("$base64", "$hex", "$binary")
-_BINARY = "text, $base64 or $hex"
+_KIND_BY_MARKER = {f"${name}": TYPE_IDS[name] for name in TYPES.values()}
+#: The markers of binaries, and the text that describes a binary in errors.
+_BINARY_MARKERS = ("$base64", "$hex", "$binary")
+_BINARY_FORMS_TEXT = "text, $base64 or $hex"
 #: The kernel's numbers of the compound types, by marker. An object without a marker is a map.
-_COMPOUNDS = {"$list": KIND_LIST, "$map": KIND_MAP, "$array": KIND_ARRAY}
+_COMPOUND_KIND_BY_MARKER = {"$list": KIND_LIST, "$map": KIND_MAP, "$array": KIND_ARRAY}
 
 
 def from_plain(plain: Any) -> Message:
@@ -95,7 +95,7 @@ def from_plain(plain: Any) -> Message:
     try:
         octets, message_format, is_listed = bytes_of_message(plain)
     except RecursionError:
-        raise NotationError(STACK_EXCEEDED) from None
+        raise NotationError(STACK_EXCEEDED_TEXT) from None
     if is_listed:
         return message_of(octets, message_format=message_format)
     try:
@@ -117,7 +117,7 @@ def value_from_plain(plain: Any) -> Any:
     try:
         return decode_value(bytes_of_value(plain), limits=UNLIMITED)
     except RecursionError:
-        raise NotationError(STACK_EXCEEDED) from None
+        raise NotationError(STACK_EXCEEDED_TEXT) from None
 
 
 def bytes_of_value(plain: Any) -> bytes:
@@ -142,9 +142,9 @@ def bytes_of_message(plain: Any) -> Any:
         raise mismatch('an object such as {"amqp_value": "hello"}', plain)
     sections: Any = {}
     for key, item in plain.items():
-        name = _KEYS_BY_SPELLING.get(key) or str(key).replace("-", "_")
+        name = _KEY_BY_SPELLING.get(key) or str(key).replace("-", "_")
         if name in sections:
-            raise NotationError(_TWICE, f"${_field_step(key)}")
+            raise NotationError(_REPEATED_NAME_TEXT, f"${_field_step(key)}")
         sections[name] = item
     message_format = sections.pop("message_format", None)
     number = 0 if message_format is None else _parse_digits(message_format)
@@ -186,7 +186,7 @@ _INITIAL_DEPTH = -4 * MAX_DEPTH
 _MAX_WRITER_DEPTH = _INITIAL_DEPTH + MAX_DEPTH
 #: The maximum number of nested lists and objects.
 _MAX_LEVELS = MAX_DEPTH
-_NESTED = "values are nested more than 256 deep, or contain themselves"
+_TOO_DEEP_TEXT = "values are nested more than 256 deep, or contain themselves"
 
 
 class PlainWriter(ValueWriter):
@@ -210,7 +210,7 @@ class PlainWriter(ValueWriter):
         if depth > self.deepest:
             self.deepest = depth
             if depth > _MAX_WRITER_DEPTH and self.first_encoding_error is None:
-                self.first_encoding_error = _NESTED
+                self.first_encoding_error = _TOO_DEEP_TEXT
 
     def begin(self) -> int:
         """Start a compound, and return the mark for `close`."""
@@ -251,7 +251,7 @@ class PlainWriter(ValueWriter):
         elif kind is dict or kind is list:
             self.level += 1
             if self.level > _MAX_LEVELS:
-                raise NotationError(DEPTH_EXCEEDED)
+                raise NotationError(DEPTH_EXCEEDED_TEXT)
             if kind is list:
                 self.items(plain)
             else:
@@ -318,7 +318,7 @@ class PlainWriter(ValueWriter):
 
     def marker(self, plain: Any, name: str) -> None:
         """Encode an object with the marker `name`."""
-        kind = _KINDS_BY_MARKER.get(name, 0)
+        kind = _KIND_BY_MARKER.get(name, 0)
         if kind == KIND_ARRAY:
             self.array(plain)
             return
@@ -328,7 +328,7 @@ class PlainWriter(ValueWriter):
         if 0 < kind < KIND_LIST and type(content) is not dict:
             self.unmarked(kind, content)
             return
-        if kind == 0 and name in _BINARIES:
+        if kind == 0 and name in _BINARY_MARKERS:
             self.text(_octets_of(name, content), 0xA0)
             return
         try:
@@ -405,7 +405,7 @@ class PlainWriter(ValueWriter):
                 f"an array has no {describe(min(unknown_keys))}: it has values, code, descriptors"
             )
         name = plain["$array"]
-        kind = _KINDS_BY_MARKER.get(f"${name}", 0) if isinstance(name, str) else 0
+        kind = _KIND_BY_MARKER.get(f"${name}", 0) if isinstance(name, str) else 0
         if kind in {0, KIND_DESCRIBED}:
             raise mismatch("the name of the elements' type", name)
         code = _code_of(name, plain["code"]) if "code" in plain else 0
@@ -480,7 +480,7 @@ class PlainWriter(ValueWriter):
                 return
             last = i
             if item is not None and (
-                type(item) is not dict or item != _NULL or self.level >= _MAX_LEVELS
+                type(item) is not dict or item != _MARKED_NULL or self.level >= _MAX_LEVELS
             ):
                 count = i + 1
         if count == 0:
@@ -514,7 +514,7 @@ class PlainWriter(ValueWriter):
                     f"${_field_step(key)}",
                 )
             if written[i] is not None:
-                raise NotationError(_TWICE, f"${_field_step(key)}")
+                raise NotationError(_REPEATED_NAME_TEXT, f"${_field_step(key)}")
             writer = _writer(self.level, self.depth + 1)
             try:
                 writer.field(declared_fields, i, item)
@@ -585,8 +585,8 @@ class PlainWriter(ValueWriter):
             if name is None:
                 raise ValueError
             self.item(plain)
-            if name not in _BINARIES:
-                raise mismatch(_BINARY, plain)
+            if name not in _BINARY_MARKERS:
+                raise mismatch(_BINARY_FORMS_TEXT, plain)
         elif _encoded_kind(kind, plain) != kind:
             self.unmarked(_encoded_kind(kind, plain), plain)
         elif kind == 0:
@@ -615,11 +615,11 @@ class PlainWriter(ValueWriter):
 
     def floating(self, kind: int, plain: Any) -> None:
         """Encode a float, a double or a decimal from a number or from its bits."""
-        match = _HEX.fullmatch(plain) if isinstance(plain, str) else None
+        match = _HEX_PATTERN.fullmatch(plain) if isinstance(plain, str) else None
         if match is not None:
             if len(match[1]) != 2 * WIDTHS[TYPE_NAMES[kind]]:
                 raise ValueError
-            self.octet(_CODES[kind])
+            self.octet(_BITS_CODE_BY_KIND[kind])
             self.add(bytes.fromhex(match[1]))
         elif KIND_DECIMAL32 <= kind <= KIND_DECIMAL128:
             if isinstance(plain, bool) or not isinstance(plain, (str, int)) or _is_lengthy(plain):
@@ -629,7 +629,7 @@ class PlainWriter(ValueWriter):
             except decimal.InvalidOperation:
                 raise ValueError from None
         else:
-            number = _NOT_FINITE.get(plain, plain) if isinstance(plain, str) else plain
+            number = _NON_FINITE_BY_NAME.get(plain, plain) if isinstance(plain, str) else plain
             if isinstance(number, bool) or not isinstance(number, (int, float)):
                 raise ValueError
             try:
@@ -678,7 +678,7 @@ class PlainWriter(ValueWriter):
                         "message_format, sections",
                         f"${_step_of(name)}",
                     )
-                is_data = isinstance(item, dict) and _marker_of(item) in _BINARIES
+                is_data = isinstance(item, dict) and _marker_of(item) in _BINARY_MARKERS
                 spec = _DATA if is_data else _VALUE
             if in_order and spec.position < last:
                 return None
@@ -732,18 +732,20 @@ class PlainWriter(ValueWriter):
                 raise NotationError(self.first_encoding_error, f"${path}[1]")
 
 
-#: A null that is written with a marker.
-_NULL = {"$null": None}
-_DIGITS = re.compile(r"-?[0-9]{1,20}")
-_HEX = re.compile(r"0[xX]([0-9a-fA-F]+)")
+#: A null value that is written with a marker.
+_MARKED_NULL = {"$null": None}
+_DIGITS_PATTERN = re.compile(r"-?[0-9]{1,20}")
+_HEX_PATTERN = re.compile(r"0[xX]([0-9a-fA-F]+)")
 _NAN = Float.from_bits(0x7FC00000)
-_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_NON_FINITE_BY_NAME = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 #: Format codes of the types that can be written as bits, by kind.
-_CODES = {TYPE_IDS[row.type]: row.code for row in FORMAT_CODES.values() if row.type in WIDTHS}
+_BITS_CODE_BY_KIND = {
+    TYPE_IDS[row.type]: row.code for row in FORMAT_CODES.values() if row.type in WIDTHS
+}
 #: Classes that check the text of a value, by kind. Other texts must be valid UTF-8.
-_TEXTS: dict[int, Any] = {KIND_UUID: uuid.UUID, KIND_CHAR: Char, KIND_SYMBOL: Symbol}
+_TEXT_CHECK_BY_KIND: dict[int, Any] = {KIND_UUID: uuid.UUID, KIND_CHAR: Char, KIND_SYMBOL: Symbol}
 #: Kinds of JSON values without a marker, by Python type.
-_SCALARS = {int: KIND_LONG, float: KIND_DOUBLE, str: KIND_STRING}
+_KIND_BY_SCALAR_CLASS = {int: KIND_LONG, float: KIND_DOUBLE, str: KIND_STRING}
 
 
 def _marker_of(plain: Any) -> Any:
@@ -762,7 +764,7 @@ def _compound_kind(plain: Any) -> int:
     if not isinstance(plain, dict):
         return 0
     name = _marker_of(plain)
-    return KIND_MAP if name is None else _COMPOUNDS.get(name, 0)
+    return KIND_MAP if name is None else _COMPOUND_KIND_BY_MARKER.get(name, 0)
 
 
 def _encoded_kind(kind: int, plain: Any) -> int:
@@ -779,7 +781,7 @@ def _encoded_kind(kind: int, plain: Any) -> int:
 
 def _parse_digits(plain: Any) -> Any:
     """Return a string of digits as an int, and any other document unchanged."""
-    return int(plain) if isinstance(plain, str) and _DIGITS.fullmatch(plain) else plain
+    return int(plain) if isinstance(plain, str) and _DIGITS_PATTERN.fullmatch(plain) else plain
 
 
 def _is_lengthy(number: Any) -> bool:
@@ -804,7 +806,7 @@ def _octets_of(name: str, plain: Any) -> bytes:
 
 def _code_of(name: str, plain: Any) -> int:
     """Parse the constructor of an array, a format code of the type `name` in hex."""
-    match = _HEX.fullmatch(plain) if isinstance(plain, str) else None
+    match = _HEX_PATTERN.fullmatch(plain) if isinstance(plain, str) else None
     row = FORMAT_CODES.get(int(match[1], 16)) if match else None
     if row is None or row.type != name:
         raise mismatch(f"a format code of {name}, such as 0x71 of int", plain)
@@ -855,9 +857,9 @@ def _kind_error(kind: int, plain: Any) -> NotationError:
     if kind in {0, KIND_BINARY} or KIND_LIST <= kind <= KIND_ARRAY:
         marker = _marker_of(plain) if type(plain) is dict else None
         if marker is not None:
-            return _kind_error(_KINDS_BY_MARKER[marker], plain[marker]).within(f".{marker}")
+            return _kind_error(_KIND_BY_MARKER[marker], plain[marker]).within(f".{marker}")
     if kind == 0 or KIND_LIST <= kind <= KIND_ARRAY:
-        kind = _SCALARS.get(type(plain), 0)
+        kind = _KIND_BY_SCALAR_CLASS.get(type(plain), 0)
         if kind == 0:
             return mismatch("a value", plain)
     name = TYPE_NAMES[kind]
@@ -879,10 +881,10 @@ def _kind_error(kind: int, plain: Any) -> NotationError:
     if kind == KIND_NULL:
         return mismatch("null", plain)
     if not isinstance(plain, str):
-        return mismatch(_BINARY if kind == KIND_BINARY else f"text, for a {name}", plain)
+        return mismatch(_BINARY_FORMS_TEXT if kind == KIND_BINARY else f"text, for a {name}", plain)
     reason = "it is too long"
     try:
-        _TEXTS.get(kind, str.encode)(plain)
+        _TEXT_CHECK_BY_KIND.get(kind, str.encode)(plain)
     except ValueError as error:
         reason = str(error)
     return NotationError(f"{describe(plain)} is not a valid {name}: {reason}")
@@ -891,7 +893,7 @@ def _kind_error(kind: int, plain: Any) -> NotationError:
 def _number_error(kind: int, plain: Any) -> NotationError:
     """Return the error for an invalid float, double or decimal."""
     name = TYPE_NAMES[kind]
-    if isinstance(plain, str) and _HEX.fullmatch(plain):
+    if isinstance(plain, str) and _HEX_PATTERN.fullmatch(plain):
         return mismatch(f"{2 * WIDTHS[name]} hex digits, for the bits of a {name}", plain)
     if kind in {KIND_FLOAT, KIND_DOUBLE}:
         if isinstance(plain, bool) or not isinstance(plain, (int, float)):

@@ -20,7 +20,7 @@ _MIN_TEXT_WIDTH = 30
 # Approximate maximum number of nodes of the tree.
 _MAX_NODES = 100_000
 # Shown instead of a missing name.
-_NAMELESS = "·"
+_MISSING_NAME = "·"
 # Terminal colours that are readable on black and on white.
 _COLORS = {
     "offset": "2",
@@ -62,7 +62,7 @@ def render_text(
     rows = list(rows_of(tree))
     offset_width = max(len(str(len(tree.data))), 2)
     name_width = min(
-        max((2 * row.level + _text_width(row.name or _NAMELESS) for row in rows), default=0),
+        max((2 * row.level + _text_width(row.name or _MISSING_NAME) for row in rows), default=0),
         _MAX_NAME_WIDTH,
     )
     type_width = max((len(row.type) for row in rows), default=0)
@@ -79,7 +79,7 @@ def render_text(
     for row in rows:
         hexes = _hex_lines(tree.data, row, hex_width)
         group = "name" if row.level else "section"
-        name = _fit("  " * row.level + (row.name or _NAMELESS), name_width)
+        name = _fit("  " * row.level + (row.name or _MISSING_NAME), name_width)
         indent = len(name) - len(name.lstrip(" "))
         line = "  ".join(
             (

@@ -174,7 +174,7 @@ def _make_nodes(data: bytes, remaining: int) -> list[Node]:
         parent = value.parent
         siblings = opened[-1][1].children if opened else nodes
         is_counted = value.role is not CONSTRUCTOR and value.fault != LEFT_OVER
-        if (remaining <= 0 or _is_beyond_shown(value)) and _may_elide(value):
+        if (remaining <= 0 or _is_hidden_element(value)) and _may_elide(value):
             if parent is None:
                 nodes.append(Node(value.offset, len(data), "elided", content=len(data)))
                 break
@@ -194,10 +194,10 @@ def _make_nodes(data: bytes, remaining: int) -> list[Node]:
     return nodes
 
 
-def _is_beyond_shown(value: Value) -> bool:
-    """Return whether a value is an array element without bytes that is not shown.
+def _is_hidden_element(value: Value) -> bool:
+    """Return whether a value is an array element without bytes after the first `_MAX_ZERO_WIDTH`.
 
-    The first `_MAX_ZERO_WIDTH` elements are shown.
+    Such elements are not shown.
     """
     parent = value.parent
     return (
@@ -211,9 +211,9 @@ def _is_beyond_shown(value: Value) -> bool:
 
 
 def _may_elide(value: Value) -> bool:
-    """Return whether a node ``elided`` may replace a value and those after it.
+    """Return whether a node ``elided`` may replace a value and its later siblings.
 
-    Not in a described value, whose two parts are always shown.
+    False in a described value, whose two parts are always shown.
     """
     if value.parent is None:
         return True
@@ -345,7 +345,8 @@ def _node_of_violation(tree: Tree, errors: list[Node], violation: Violation) -> 
             return max(candidates, key=lambda node: node.offset)
     path = tree.at(offset)
     if violation.rule == "count-exceeds-size":
-        # The offset of this violation is after the count, where the first value would be.
+        # The offset is after the count, where the first value would be, but the violation belongs
+        # to the list, map or array.
         path = [node for node in path if node.type in ("list", "map", "array")]
     for node in path:
         # Prefer the outermost node that starts at the offset: a section, a field or a key.

@@ -3,10 +3,10 @@ cimport cython
 from amqp10msg.wire.kernel.value_reader cimport ValueReader
 from amqp10msg.wire.kernel.value_writer cimport ValueWriter
 
-cdef list _NAMES, _SECTIONS, _SOURCES, _HEADS
-cdef bytes KIND_OF, _BITS, _SOURCE_KINDS
-cdef dict _IDS, _CODES, _SECTION_INDEXES
-cdef int _FIRST
+cdef list _TYPE_NAME_BY_CODE, _SECTION_NAMES, _SECTION_VALUE_TYPES, _SECTION_DESCRIPTORS
+cdef bytes KIND_OF, _PATTERN_WIDTHS, _SECTION_VALUE_KINDS
+cdef dict _KIND_BY_TYPE_NAME, _PATTERN_CODE_BY_KIND, _SECTION_INDEXES
+cdef int _FIRST_SECTION_CODE
 cdef int KIND_ARRAY, KIND_BINARY, KIND_BOOLEAN, KIND_CHAR, KIND_DESCRIBED, KIND_LIST, KIND_LONG
 cdef int KIND_MAP, KIND_NULL, KIND_STRING, KIND_SYMBOL, KIND_TIMESTAMP, KIND_UBYTE
 

@@ -46,8 +46,8 @@ from typing import Any
 
 from amqp10msg.message import Message
 from amqp10msg.notation._common import (
-    DEPTH_EXCEEDED,
-    STACK_EXCEEDED,
+    DEPTH_EXCEEDED_TEXT,
+    STACK_EXCEEDED_TEXT,
     NotationError,
     message_of,
     misfit,
@@ -82,25 +82,27 @@ from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import FORMAT_CODES, INTEGERS
 
 #: Names of the AMQP types, by format code.
-_NAMES = [TYPE_NAMES.get(kind, "") for kind in KIND_OF]
-_NAMES[0] = "described"
+_TYPE_NAME_BY_CODE = [TYPE_NAMES.get(kind, "") for kind in KIND_OF]
+_TYPE_NAME_BY_CODE[0] = "described"
 #: Widths in bytes of the types that are written as bit patterns, by format code; 0 for other types.
-_BITS = bytes([WIDTHS.get(name, 0) for name in _NAMES])
+_PATTERN_WIDTHS = bytes([WIDTHS.get(name, 0) for name in _TYPE_NAME_BY_CODE])
 #: The kernel's kind numbers, by type name.
-_IDS = {name: TYPE_IDS[name] for name in TYPES.values()}
+_KIND_BY_TYPE_NAME = {name: TYPE_IDS[name] for name in TYPES.values()}
 #: Format codes of the types that are written as bit patterns, by kind number.
-_CODES = {TYPE_IDS[row.type]: row.code for row in FORMAT_CODES.values() if row.type in WIDTHS}
+_PATTERN_CODE_BY_KIND = {
+    TYPE_IDS[row.type]: row.code for row in FORMAT_CODES.values() if row.type in WIDTHS
+}
 
 #: The descriptor code of the first section.
-_FIRST = KINDS[0].code
-# For each section, by descriptor code minus `_FIRST`, its name, the type of its value (`*` for any)
+_FIRST_SECTION_CODE = KINDS[0].code
+# For each section, by descriptor code minus `_FIRST_SECTION_CODE`, its name, the type of its value (`*` for any)
 # and its encoded descriptor.
-_SECTIONS = [kind.name for kind in KINDS]
-_SOURCES = [kind.source for kind in KINDS]
+_SECTION_NAMES = [kind.name for kind in KINDS]
+_SECTION_VALUE_TYPES = [kind.source for kind in KINDS]
 # The kind number of the type of a section's value; KIND_NULL for any type.
-_SOURCE_KINDS = bytes([TYPE_IDS.get(source, KIND_NULL) for source in _SOURCES])
-_SECTION_INDEXES = {name: index for index, name in enumerate(_SECTIONS)}
-_HEADS = [b"\x00\x53" + bytes((kind.code,)) for kind in KINDS]
+_SECTION_VALUE_KINDS = bytes([TYPE_IDS.get(source, KIND_NULL) for source in _SECTION_VALUE_TYPES])
+_SECTION_INDEXES = {name: index for index, name in enumerate(_SECTION_NAMES)}
+_SECTION_DESCRIPTORS = [b"\x00\x53" + bytes((kind.code,)) for kind in KINDS]
 
 
 # Writing.
@@ -122,7 +124,7 @@ def to_typed(value: Any) -> list[Any]:
         else:
             document = typed_of(encode_value(value), False, False)
     except RecursionError:
-        raise EncodeError(STACK_EXCEEDED) from None
+        raise EncodeError(STACK_EXCEEDED_TEXT) from None
     return document
 
 
@@ -156,7 +158,7 @@ class TypedReader(ValueReader):
 
     def content(self, code: int) -> Any:
         """Convert a value whose format code was read."""
-        name = _NAMES[code]
+        name = _TYPE_NAME_BY_CODE[code]
         kind = KIND_OF[code]
         if kind == KIND_STRING:
             return [name, self.read(code)]
@@ -169,7 +171,7 @@ class TypedReader(ValueReader):
             return [name]
         if kind == KIND_BOOLEAN:
             return [name, self.read(code)]
-        width = _BITS[code]
+        width = _PATTERN_WIDTHS[code]
         if width:
             pos = self.advance(width)
             return [name, self.buf[pos : self.pos].hex()]
@@ -237,20 +239,20 @@ class TypedReader(ValueReader):
         """Convert the sections of a message; return None if a descriptor is not a section code."""
         converted = []
         while self.pos < self.end:
-            index = self.descriptor() - _FIRST
-            if not 0 <= index < len(_SECTIONS):
+            index = self.descriptor() - _FIRST_SECTION_CODE
+            if not 0 <= index < len(_SECTION_NAMES):
                 return None
             converted.append(self.section(index))
         return converted
 
     def section(self, index: int) -> Any:
-        """Convert the value of the section `_SECTIONS[index]`; return ``[name, content]``."""
+        """Convert the value of the section `_SECTION_NAMES[index]`; return ``[name, content]``."""
         pos = self.pos
         kind = KIND_OF[self.buf[pos]] if pos < self.end else KIND_NULL
-        if kind != _SOURCE_KINDS[index] or kind == KIND_NULL:
-            return [_SECTIONS[index], self.typed()]
+        if kind != _SECTION_VALUE_KINDS[index] or kind == KIND_NULL:
+            return [_SECTION_NAMES[index], self.typed()]
         self.pos = pos + 1
-        return [_SECTIONS[index], self.bare(self.buf[pos], kind)]
+        return [_SECTION_NAMES[index], self.bare(self.buf[pos], kind)]
 
     def lenient_sections(self) -> Any:
         """Convert the sections of a message that may violate the specification."""
@@ -263,7 +265,7 @@ class TypedReader(ValueReader):
             if section.kind is None:
                 converted.append(["unknown", self.typed()])
             else:
-                converted.append(self.section(section.kind.code - _FIRST))
+                converted.append(self.section(section.kind.code - _FIRST_SECTION_CODE))
         return converted
 
 
@@ -294,7 +296,7 @@ def from_typed(typed: Any) -> Any:
             return decode_value(bytes_of_value(typed), limits=UNLIMITED)
         octets = bytes_of_sections(typed)
     except RecursionError:
-        raise NotationError(STACK_EXCEEDED) from None
+        raise NotationError(STACK_EXCEEDED_TEXT) from None
     return message_of(octets)
 
 
@@ -352,7 +354,7 @@ class TypedWriter(ValueWriter):
         """Encode one value."""
         if not isinstance(typed, list) or not typed or not isinstance(typed[0], str):
             raise ValueError
-        kind = _IDS.get(typed[0], 0)
+        kind = _KIND_BY_TYPE_NAME.get(typed[0], 0)
         size = len(typed)
         if size > 1 and isinstance(typed[size - 1], dict):
             size -= 1
@@ -388,9 +390,9 @@ class TypedWriter(ValueWriter):
                     self.plain(KIND_CHAR, chr(content))
                     return
             else:
-                code = _CODES.get(kind, 0)
+                code = _PATTERN_CODE_BY_KIND.get(kind, 0)
                 octets = _from_hex(content)
-                if code and len(octets) == _BITS[code]:
+                if code and len(octets) == _PATTERN_WIDTHS[code]:
                     self.octet(code)
                     self.add(octets)
                     return
@@ -529,7 +531,7 @@ class TypedWriter(ValueWriter):
                     self.has_misfit = True
         except ValueError as error:
             raise _fault(error, typed[index], f"[2][{index}]") from None
-        name = _NAMES[code]
+        name = _TYPE_NAME_BY_CODE[code]
         for index in range(len(typed)):
             if typed[index][0] != name:
                 expected = f"{name}, the type of the array's constructor {code:02x}"
@@ -547,13 +549,15 @@ class TypedWriter(ValueWriter):
         index = _SECTION_INDEXES.get(name, -1)
         source = ""
         if index >= 0:
-            source = _SOURCES[index]
-            self.add(_HEADS[index])
+            source = _SECTION_VALUE_TYPES[index]
+            self.add(_SECTION_DESCRIPTORS[index])
         elif name == "raw":
             self.add(_section_from_hex(content))
             return
         elif name != "unknown":
-            raise mismatch(f"a section, one of {', '.join(_SECTIONS)}, unknown, raw", name, "[0]")
+            raise mismatch(
+                f"a section, one of {', '.join(_SECTION_NAMES)}, unknown, raw", name, "[0]"
+            )
         if source == "binary" and isinstance(content, str):
             self.text(_section_from_hex(content), 0xA0)
             return
@@ -619,8 +623,8 @@ def _value_error(typed: Any) -> NotationError:
     if not isinstance(typed, list) or not typed or not isinstance(typed[0], str):
         return mismatch('a value such as ["uint", 5]', typed)
     name = typed[0]
-    if name not in _IDS:
-        return mismatch(f"the name of a type, one of {', '.join(_IDS)}", name, "[0]")
+    if name not in _KIND_BY_TYPE_NAME:
+        return mismatch(f"the name of a type, one of {', '.join(_KIND_BY_TYPE_NAME)}", name, "[0]")
     count = len(typed) - (isinstance(typed[len(typed) - 1], dict) and len(typed) > 1)
     expected_count = _JSON_LIST_LENGTH_BY_TYPE.get(name, 2)
     if count != expected_count and not (name == "array" and count == 4):
@@ -632,7 +636,7 @@ def _value_error(typed: Any) -> NotationError:
             )
         return mismatch(f"the content of a {name}", typed[1], "[1]")
     if name in ("list", "map", "array", "described"):
-        return NotationError(DEPTH_EXCEEDED)
+        return NotationError(DEPTH_EXCEEDED_TEXT)
     item = typed[1]
     if name == "boolean":
         return mismatch("true or false", item, "[1]")

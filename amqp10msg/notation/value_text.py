@@ -14,7 +14,17 @@ from amqp10msg.wire.primitives import Array, Described
 __all__ = ["value_text"]
 
 # Types whose values are recognisable without the name of the type.
-_UNNAMED = {"null", "boolean", "long", "double", "binary", "string", "list", "map", "timestamp"}
+_RECOGNISABLE_TYPES = {
+    "null",
+    "boolean",
+    "long",
+    "double",
+    "binary",
+    "string",
+    "list",
+    "map",
+    "timestamp",
+}
 # The maximum nesting depth; deeper values are shown as ….
 _MAX_DEPTH = 32
 
@@ -51,7 +61,7 @@ def _text(value: Any, width: int, depth: int) -> str:
         return _map_text(value, width, depth)
     text = scalar(value, width)
     name = TYPES.get(type(value), "")
-    return f"{name} {text}" if name and name not in _UNNAMED else text or str(value)
+    return f"{name} {text}" if name and name not in _RECOGNISABLE_TYPES else text or str(value)
 
 
 def _list_text(values: Iterable[Any], width: int, depth: int) -> str:
