@@ -326,7 +326,7 @@ def encoded_to_basic(
 
 
 def _find_losses(profile: Any, circumstances: Circumstances, wire: bytes) -> tuple[Loss, ...]:
-    """Return the losses of an encoded 1.0 message, translated without the compiled engine."""
+    """Translate an encoded 1.0 message without the compiled engine, and return the losses."""
     notes = Notes()
     _bridge(profile).to_basic(Message.decode(wire, limits=UNLIMITED), notes, circumstances)
     return tuple(notes.losses)
@@ -344,7 +344,7 @@ def _find_encoded_losses(
 def _engine_of(profile: ProfileName | TranslationProfile) -> str:
     """Return the name under which the compiled engine has rules for a profile.
 
-    If the engine has no rules for it, the result is empty or a name that the engine does not know.
+    For a profile without such rules, the result is empty or a name that the engine does not know.
 
     Raises:
         TypeError: `profile` is neither a name nor a profile.
@@ -356,7 +356,12 @@ def _engine_of(profile: ProfileName | TranslationProfile) -> str:
 
 
 def _bridge(profile: ProfileName | TranslationProfile) -> Any:
-    """Return the `TranslationProfile.bridge` of a profile. Raises like `_engine_of`."""
+    """Return the translations of a profile in both directions: `TranslationProfile.bridge`.
+
+    Raises:
+        TypeError: `profile` is neither a name nor a profile.
+        ValueError: the profile does not exist.
+    """
     if isinstance(profile, str):
         return _bridge_by_name(profile)
     _engine_of(profile)

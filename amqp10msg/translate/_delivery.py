@@ -22,7 +22,7 @@ from amqp10msg.message import Message
 from amqp10msg.sections import Data, Header, Properties
 from amqp10msg.sections.parts import parts_of
 from amqp10msg.translate.losses import TO_BASIC_LOSSES
-from amqp10msg.translate.report import BODY_OF_3_10, Notes
+from amqp10msg.translate.report import BODY_OF_3_10_REASON, Notes
 from amqp10msg.translate.table import DEFAULT_PRIORITY, is_text
 from amqp10msg.wire import kernel
 from amqp10msg.wire.kernel.codes import DATA_CODE, PROPERTIES_CODE
@@ -31,24 +31,24 @@ from amqp10msg.wire.primitives import Array, Symbol, UInt
 
 #: Names of the stream offset and the delivery counts, which RabbitMQ sets for each delivery. They
 #: are headers in 0-9-1 and annotations in 1.0.
-COUNTS = frozenset({STREAM_OFFSET, DELIVERY_COUNT, ACQUIRED_COUNT})
+PER_DELIVERY_NAMES = frozenset({STREAM_OFFSET, DELIVERY_COUNT, ACQUIRED_COUNT})
 _ADDED_LOSS = TO_BASIC_LOSSES["fact"]
 #: Names of the headers and annotations about the first and the last death.
-OF_DEATHS = [
+DEATH_SUMMARY_NAMES = [
     f"x-{which}-death-{attribute}"
     for which in ("first", "last")
     for attribute in ("exchange", "queue", "reason")
 ]
-#: The types of the message annotations that RabbitMQ adds.
-ANNOTATIONS: dict[str, type] = {
-    **dict.fromkeys(COUNTS, int),
-    **dict.fromkeys(OF_DEATHS, str),
+#: The value type of each message annotation that RabbitMQ adds, by key.
+ADDED_ANNOTATION_TYPES: dict[str, type] = {
+    **dict.fromkeys(PER_DELIVERY_NAMES, int),
+    **dict.fromkeys(DEATH_SUMMARY_NAMES, str),
     DEATHS: Array,
 }
-#: The type letters of the headers that RabbitMQ adds.
-HEADERS: dict[str, str] = {
-    **dict.fromkeys(COUNTS, "l"),
-    **dict.fromkeys(OF_DEATHS, "S"),
+#: The type letter of each header that RabbitMQ adds, by name.
+ADDED_HEADER_LETTERS: dict[str, str] = {
+    **dict.fromkeys(PER_DELIVERY_NAMES, "l"),
+    **dict.fromkeys(DEATH_SUMMARY_NAMES, "S"),
     "x-death": "A",
 }
 
@@ -103,7 +103,7 @@ def without_rabbitmq_3_additions(message: Message, notes: Notes) -> Message:
     remaining_octets = message.evolve(**changes).encode()
     data = parts.get(DATA_CODE, b"")
     if isinstance(message.body, Data) and data.startswith(_RABBITMQ_3_DATA_HEAD):
-        notes.add("body", "retyped", "long form", "short form", BODY_OF_3_10)
+        notes.add("body", "retyped", "long form", "short form", BODY_OF_3_10_REASON)
         short_form = Message(message.body).encode()
         remaining_octets = b"".join(
             short_form if code == DATA_CODE else part for code, part in _sections(remaining_octets)
@@ -118,7 +118,7 @@ def without_rabbitmq_3_additions(message: Message, notes: Notes) -> Message:
     )
 
 
-# The bytes before the content of a data section with 255 bytes in the long form.
+# The bytes before the content of a data section that has 255 bytes and the long form.
 _RABBITMQ_3_DATA_HEAD = bytes.fromhex("005375b0000000ff")
 
 
@@ -147,7 +147,7 @@ def without_rabbitmq_4_additions(message: Message, notes: Notes) -> Message:
     added = [
         key
         for key, value in annotations.items()
-        if isinstance(key, str) and ANNOTATIONS.get(key) is type(value)
+        if isinstance(key, str) and ADDED_ANNOTATION_TYPES.get(key) is type(value)
     ]
     if not added:
         return message
@@ -196,8 +196,8 @@ def without_broker_headers(
     added = {
         name: value
         for name, letter, value in entries
-        if HEADERS.get(name) == letter
-        and (name in COUNTS if sender_names is None else name not in sender_names)
+        if ADDED_HEADER_LETTERS.get(name) == letter
+        and (name in PER_DELIVERY_NAMES if sender_names is None else name not in sender_names)
     }
     if not added:
         return basic, entries
@@ -216,9 +216,10 @@ def without_broker_headers(
 
 
 def _restore_binary(entry: Any) -> Any:
-    """Convert long strings that are not valid UTF-8 to binaries: a stream had converted them.
+    """Convert long strings that are not valid UTF-8 back to binaries.
 
-    `entry` is a header, or an entry of a nested array or table.
+    A stream had converted these binaries to long strings. `entry` is a header, or an entry of a
+    nested array or table.
     """
     *name, letter, value = entry
     if letter == "A":

@@ -15,10 +15,10 @@ from typing import Any
 
 from amqp10msg.basic.tables import FieldArray, FieldTable, as_array, as_table, seconds_of
 from amqp10msg.brokers import DEATHS, RECEIVED_TIME, STREAM_FILTER_VALUE
-from amqp10msg.translate._delivery import COUNTS, HEADERS
+from amqp10msg.translate._delivery import ADDED_HEADER_LETTERS, PER_DELIVERY_NAMES
 from amqp10msg.translate.rabbitmq.sections import SAVED_SECTIONS
 from amqp10msg.translate.residual import NAME
-from amqp10msg.translate.table import INTEGERS, ROWS, Row, is_text
+from amqp10msg.translate.table import INTEGER_TYPE_BY_LETTER, ROWS, Row, is_text
 from amqp10msg.wire.kernel.codes import MIN_SIZES
 from amqp10msg.wire.primitives import (
     Array,
@@ -43,15 +43,15 @@ class _Nothing:
 NOTHING = _Nothing()
 # The result of `to_field` for a value that no field can hold.
 _NO_FIELD: tuple[str, Any, bool] = ("", None, False)
-_MAX_MS = 2**63 - 1  # highest timestamp in 1.0
+_MAX_TIMESTAMP_MS = 2**63 - 1  # highest timestamp in 1.0
 # Maximum number of zero-width elements in a 1.0 array that is converted to a header.
 _MAX_ZERO_WIDTH = 64
 # Maximum depth of nesting. The residual carries deeper values, because the two protocols count
 # levels of nesting differently.
 _MAX_DEPTH = 64
 # The type letter for each 1.0 type that a field can express exactly.
-_LETTERS: dict[type, str] = {
-    **{cls: letter for letter, cls in INTEGERS.items()},
+_EXACT_LETTERS: dict[type, str] = {
+    **{cls: letter for letter, cls in INTEGER_TYPE_BY_LETTER.items()},
     bool: "t",
     int: "l",
     str: "S",
@@ -60,7 +60,7 @@ _LETTERS: dict[type, str] = {
 
 
 def to_value(letter: str, value: Any, depth: int = 0) -> tuple[Any, bool]:
-    """Convert a field to a 1.0 value. Return the value, or NOTHING, and whether it is exact.
+    """Convert a 0-9-1 field to a 1.0 value, or NOTHING; return it and whether it is exact.
 
     Args:
         letter: the type letter of the field.
@@ -71,8 +71,8 @@ def to_value(letter: str, value: Any, depth: int = 0) -> tuple[Any, bool]:
     if letter == "S" and type(value) is str:
         is_same = is_text(value)
         return value if is_same else value.encode("utf-8", "surrogateescape"), is_same
-    if letter in INTEGERS:
-        return INTEGERS[letter](value), True
+    if letter in INTEGER_TYPE_BY_LETTER:
+        return INTEGER_TYPE_BY_LETTER[letter](value), True
     if letter == "t":
         return bool(value), type(value) is bool
     if letter == "l":
@@ -90,7 +90,7 @@ def to_value(letter: str, value: Any, depth: int = 0) -> tuple[Any, bool]:
         return octets, letter == "x"
     if letter == "T":
         value = seconds_of(value)
-        if not 0 <= value * 1000 <= _MAX_MS:
+        if not 0 <= value * 1000 <= _MAX_TIMESTAMP_MS:
             return NOTHING, False
         return Timestamp(value * 1000), True
     if not 0 <= depth < _MAX_DEPTH:
@@ -136,13 +136,13 @@ def _table_to_map(table: Any, depth: int) -> tuple[Any, bool]:
 
 
 def to_field(value: Any, depth: int = 0) -> tuple[str, Any, bool]:
-    """Convert a 1.0 value to a field. Return its type letter, its value, and whether it is exact.
+    """Convert a 1.0 value to a 0-9-1 field: its type letter, its value, and whether it is exact.
 
     The letter is "" if no field can hold the value. `depth` is the number of lists, maps and arrays
     around the value.
     """
     cls = type(value)
-    letter = _LETTERS.get(cls)
+    letter = _EXACT_LETTERS.get(cls)
     if letter is not None:
         return letter, (int(value) if letter in "bBsuIi" else value), True
     if cls is float or cls is Float:
@@ -205,36 +205,43 @@ def _map_to_table(mapping: Mapping[Any, Any], depth: int) -> tuple[str, Any, boo
     return "F", FieldTable.of(entries), exact
 
 
-# Names.
+# Names of headers, and keys of annotations and application properties.
 
 #: The rows of the correspondence, by the key of the annotation for the property.
-BY_ANNOTATION: dict[str, Row] = {row.annotation: row for row in ROWS}
+ROW_BY_ANNOTATION: dict[str, Row] = {row.annotation: row for row in ROWS}
 # Keys of annotations that hold the residual or a property, instead of a header.
-_RESERVED_KEYS = {NAME, *BY_ANNOTATION}
-#: Headers that RabbitMQ refuses unless they are arrays. An application property cannot be an array.
-ROUTES = {"CC", "BCC"}
+_RESERVED_KEYS = {NAME, *ROW_BY_ANNOTATION}
+#: Headers that RabbitMQ refuses unless they are arrays; an application property cannot be one.
+ROUTE_HEADERS = {"CC", "BCC"}
 #: Headers that RabbitMQ 3.10 and 4 interpret as encoded sections of a 1.0 message. If a section is
 #: invalid, the consumers' connections end.
-SECTIONS = set(SAVED_SECTIONS.values())
+SECTION_HEADERS = set(SAVED_SECTIONS.values())
 #: Maximum size in bytes of a stream's filter value.
 _MAX_FILTER_VALUE = 4096
 #: A stream of RabbitMQ 4 stores CC routes in this annotation, and 0-9-1 properties in annotations
 #: with the prefix `_STORED_BASIC_PREFIX`. It does not deliver a sender's headers with such names,
 #: and some of them end the consumer's connection.
-STORED_ROUTES = "x-cc"
+STORED_ROUTES_KEY = "x-cc"
 _STORED_BASIC_PREFIX = "x-basic-"
 #: Headers whose values must have a certain type. A stream ends the publisher's connection if the
 #: filter value is not text, and does not deliver a record of deaths that is not an array.
-RESTRICTED = {STREAM_FILTER_VALUE, "x-death"}
+TYPE_RESTRICTED_HEADERS = {STREAM_FILTER_VALUE, "x-death"}
 #: Names of headers and annotations that RabbitMQ overwrites, or does not deliver to consumers.
-OF_BROKER = {*COUNTS, STORED_ROUTES, DEATHS, RECEIVED_TIME, "x-exchange", "x-routing-key"}
+BROKER_NAMES = {
+    *PER_DELIVERY_NAMES,
+    STORED_ROUTES_KEY,
+    DEATHS,
+    RECEIVED_TIME,
+    "x-exchange",
+    "x-routing-key",
+}
 #: Keys of annotations that RabbitMQ 4 does not deliver to 0-9-1 consumers as headers.
-INTERNAL = {*OF_BROKER, "x-death"}
+UNDELIVERED_ANNOTATIONS = {*BROKER_NAMES, "x-death"}
 
 
 def _is_of_broker(name: str) -> bool:
     """Whether RabbitMQ reserves a name of headers and annotations for itself."""
-    return name in OF_BROKER or name.startswith(_STORED_BASIC_PREFIX)
+    return name in BROKER_NAMES or name.startswith(_STORED_BASIC_PREFIX)
 
 
 def annotation_of(name: str) -> Symbol | None:
@@ -242,7 +249,7 @@ def annotation_of(name: str) -> Symbol | None:
 
     A name ``x-opt-…`` is unchanged; other names get the prefix ``x-opt-``.
     """
-    if not name.isascii() or "\0" in name or name in SECTIONS or _is_of_broker(name):
+    if not name.isascii() or "\0" in name or name in SECTION_HEADERS or _is_of_broker(name):
         return None
     if not name.startswith("x-opt-"):
         return Symbol("x-opt-" + name)
@@ -260,23 +267,34 @@ def header_of(key: Any) -> tuple[str, bool] | None:
         return None
     if not key.startswith("x-") or "\0" in key:
         return None
-    if key in _RESERVED_KEYS or key in INTERNAL or key.startswith(_STORED_BASIC_PREFIX):
+    if (
+        key in _RESERVED_KEYS
+        or key in UNDELIVERED_ANNOTATIONS
+        or key.startswith(_STORED_BASIC_PREFIX)
+    ):
         return None
     name = key[6:] if key.startswith("x-opt-x-") else str(key)
-    if name in SECTIONS or len(name) > 255 or _is_of_broker(name):
+    if name in SECTION_HEADERS or len(name) > 255 or _is_of_broker(name):
         return None
     return name, annotation_of(name) == key
 
 
 def property_name(key: Any) -> tuple[str, bool] | None:
-    """Return the header's name for an application property, and whether it gives the same key.
+    """Return the header's name for an application property, and whether the key is restored.
 
-    Return None if the property cannot be a header.
+    The key is not restored if the reverse translation makes the header an annotation. Return None
+    if the property cannot be a header.
     """
-    if type(key) is not str or "\0" in key or key == NAME or key in ROUTES or key in SECTIONS:
+    if (
+        type(key) is not str
+        or "\0" in key
+        or key == NAME
+        or key in ROUTE_HEADERS
+        or key in SECTION_HEADERS
+    ):
         return None
-    # After a delivery, the header would look like a header that the broker added.
-    if key in HEADERS or _is_of_broker(key):
+    # After a delivery, headers with these names would look like headers that the broker added.
+    if key in ADDED_HEADER_LETTERS or _is_of_broker(key):
         return None
     if len(key) > 255 or (not key.isascii() and len(key.encode("utf-8")) > 255):
         return None
@@ -285,7 +303,7 @@ def property_name(key: Any) -> tuple[str, bool] | None:
 
 def is_name(name: str) -> bool:
     """Whether the name of a header can be the key of an application property."""
-    return "\0" not in name and name not in ROUTES and is_text(name)
+    return "\0" not in name and name not in ROUTE_HEADERS and is_text(name)
 
 
 def section_and_key(name: str) -> tuple[str, str] | None:
@@ -300,7 +318,7 @@ def section_and_key(name: str) -> tuple[str, str] | None:
 
 
 def _is_deliverable(name: str, item: Any) -> bool:
-    """Whether brokers deliver a header of `RESTRICTED` whose 1.0 value is `item`."""
+    """Whether brokers deliver a header of `TYPE_RESTRICTED_HEADERS` with the 1.0 value `item`."""
     if name == STREAM_FILTER_VALUE:
         return (
             type(item) is str
@@ -311,17 +329,20 @@ def _is_deliverable(name: str, item: Any) -> bool:
 
 
 def header_value(name: str, letter: str, value: Any) -> tuple[Any, bool]:
-    """Convert a header to a 1.0 value. Return the value, or NOTHING, and whether it is exact."""
+    """Convert a header to a 1.0 value; return the value and whether it is exact.
+
+    The value is NOTHING if 1.0 cannot hold it, or brokers would not deliver it.
+    """
     item, exact = to_value(letter, value, 0 if name.startswith("x-") else -1)
-    if name in RESTRICTED and not _is_deliverable(name, item):
+    if name in TYPE_RESTRICTED_HEADERS and not _is_deliverable(name, item):
         return NOTHING, False
     return item, exact
 
 
 def header_field(name: str, item: Any) -> tuple[str, Any, bool]:
-    """Convert a 1.0 value to a field for the header `name`. The result is that of `to_field`."""
+    """Convert a 1.0 value to a field for the header `name`; return the same as `to_field`."""
     if (item is None and name.startswith("x-")) or (
-        name in RESTRICTED and not _is_deliverable(name, item)
+        name in TYPE_RESTRICTED_HEADERS and not _is_deliverable(name, item)
     ):
         return "", None, False
     return to_field(item)

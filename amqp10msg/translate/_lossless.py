@@ -19,7 +19,7 @@ from amqp10msg.sections import SPEC_OF, ApplicationProperties
 from amqp10msg.sections.parts import parts_of
 from amqp10msg.translate import residual
 from amqp10msg.translate._delivery import (
-    HEADERS,
+    ADDED_HEADER_LETTERS,
     in_name_order,
     is_header_of_3,
     is_in_name_order,
@@ -67,8 +67,8 @@ from amqp10msg.wire.kernel.messages import decode_message
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import Symbol
 
-# Keys of the new residual of a message that also has a residual from 0-9-1.
-_ADDITIONAL_KEYS = (
+# The keys that a new residual may have if the message also has a residual from 0-9-1.
+_KEYS_BESIDES_RESIDUAL = (
     UNMARKED_SECTIONS,
     DELIVERY_ANNOTATIONS_CODE,
     APPLICATION_PROPERTIES_CODE,
@@ -193,7 +193,7 @@ def _finish(draft: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
     by_rules = dict(draft.carried)
     is_certain = not carry_encodings(draft) and draft.is_certain
     if draft.saved is not None:
-        # Keep values that headers cannot express, but drop unusual encodings of other values.
+        # Carry values that headers cannot express, but drop unusual encodings of other values.
         for code in (SPARSE_PROPERTIES, SPARSE_APPLICATION):
             if code in by_rules:
                 draft.carried[code] = by_rules[code]
@@ -213,10 +213,11 @@ def _finish(draft: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
     if (
         annotations is not None
         and MESSAGE_ANNOTATIONS_CODE not in draft.carried
-        # After a delivery, some headers would be mistaken for headers that the broker added.
+        # Carry the annotations if, after a delivery, their headers would be mistaken for headers
+        # that the broker added, or exchange and routing key would have another position.
         and (
             draft.route_position == "elsewhere"
-            or any(entry[0] in HEADERS for entry in draft.entries)
+            or any(entry[0] in ADDED_HEADER_LETTERS for entry in draft.entries)
         )
     ):
         carry(draft, MESSAGE_ANNOTATIONS_CODE, annotations)
@@ -225,7 +226,8 @@ def _finish(draft: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
     if not is_ordered:
         draft.carried[HEADER_INDEXES] = indexes
     basic = _with_residual(draft.basic, draft.carried)
-    # A broker may sort the headers: `HEADER_INDEXES` must then restore their order.
+    # Also try it with sorted headers, because a broker may sort them: then `HEADER_INDEXES` must
+    # restore their order.
     if not is_certain and not (
         _round_trips(basic, draft.wire, message_format)
         and (is_ordered or _round_trips(_with_sorted_headers(basic), draft.wire, message_format))
@@ -235,11 +237,11 @@ def _finish(draft: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
 
 
 def _carry_application(draft: BasicDraft) -> set[str]:
-    """Put the application properties of a message that has a residual from 0-9-1 into a residual.
+    """Carry the application properties of a message that already has a residual from 0-9-1.
 
     Returns:
-        The keys of properties that cannot be restored, because an annotation becomes a header of
-        the same name.
+        The keys of properties that are not carried, because an annotation becomes a header of the
+        same name.
     """
     properties: Any = draft.message.application_properties
     clashing = names_of_annotations(draft).intersection(properties)
@@ -256,13 +258,16 @@ def _finish_restored(draft: BasicDraft, clashing: set[str], notes: Notes) -> Bas
     Values that a broker has added since then, and unusual encodings, are dropped.
     """
     basic = restored_basic(draft, notes)
-    carried = {code: value for code, value in draft.carried.items() if code in _ADDITIONAL_KEYS}
+    carried = {
+        code: value for code, value in draft.carried.items() if code in _KEYS_BESIDES_RESIDUAL
+    }
     if fields := carried.pop(SPARSE_PROPERTIES, None):
         fields = {index: octets for index, octets in fields.items() if octets != ENCODED_NULL}
         if fields:
             carried[SPARSE_PROPERTIES] = fields
     notes.losses = [loss for loss in notes.losses if loss.path not in draft.restored]
-    # The division of the body into data sections is dropped as well.
+    # Losses with these paths become permanent. `DATA_HEADS` is the division of the body into data
+    # sections, which is dropped.
     lost_paths = (
         *("header", "message-annotations"),
         *(["body"] if DATA_HEADS in draft.carried else []),
@@ -287,8 +292,8 @@ def _report_order(entries: list[Any], notes: Notes) -> None:
     annotations = [entry for entry in entries if entry[0][:2] == "x-"]
     if not is_in_name_order(properties):
         _report_sorted("application-properties", notes)
-    # If sorting puts a property after an annotation, the reverse translation adds a residual with
-    # their positions to the annotations.
+    # If sorting puts a header from a property after a header from an annotation, the reverse
+    # translation adds an annotation: a residual with the positions of the headers.
     expected = [*in_name_order(properties), *in_name_order(annotations)]
     if not (is_in_name_order(annotations) and is_in_name_order(expected)):
         _report_sorted("message-annotations", notes)
@@ -341,7 +346,8 @@ def _carry_whole(wire: bytes, message_format: int, notes: Notes) -> BasicMessage
     valid: list[bytes] = []
     allowed = kernel.FOLLOWERS[0]
     for code, start, content, end in parts_of(wire):
-        # Check each section separately: decoding the growing message each time would be quadratic.
+        # Check each section separately: decoding the growing message for each section would take
+        # quadratic time.
         if code < 0 or not allowed[code] or not _is_section(wire, code, content, end):
             continue
         valid.append(wire[start:end])
@@ -370,7 +376,7 @@ def _fit_into_frame(
         entry[1] in "AF" for entry in table.entries
     ):
         return basic
-    if len(encode_properties(basic.properties)) <= residual.MAX_PROPERTIES:
+    if len(encode_properties(basic.properties)) <= residual.MAX_PROPERTIES_SIZE:
         return basic
     reason = "the headers do not fit in a frame of 128 KiB: the payload is the whole message"
     notes.add("", "retyped", "sections", "bytes", reason, recoverable=True)

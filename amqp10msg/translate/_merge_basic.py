@@ -92,7 +92,7 @@ def restored_basic(draft: BasicDraft, notes: Notes) -> BasicMessage:
 
 
 def _restored_headers(draft: BasicDraft, content: dict[int, Any]) -> list[Any]:
-    """Return the headers: original headers from the residual, except edited ones."""
+    """Return the original headers from the residual, but the current values of edited headers."""
     if HEADER_TABLE in content:
         return _merge_table(draft, decode_table(content[HEADER_TABLE]).entries)
     entries = list(draft.entries)
@@ -109,7 +109,7 @@ def _restored_headers(draft: BasicDraft, content: dict[int, Any]) -> list[Any]:
 def _restore_fields(draft: BasicDraft, entries: list[Any], fields: dict[str, bytes]) -> None:
     """Replace headers that were not edited by the original fields from the residual, in place."""
     current = _current_values(draft)
-    # By name; a repeated name has the index of its first header.
+    # The index of each header by name; the first index, if the name is repeated.
     indexes = {entry[0]: index for index, entry in reversed(list(enumerate(entries)))}
     for name, octets in fields.items():
         index = indexes.get(name)
@@ -154,7 +154,7 @@ def _insert_x_headers(
 
 
 def _current_values(draft: BasicDraft) -> dict[Any, Any]:
-    """Return the application properties and annotations, by (section, key)."""
+    """Return the values of application properties and annotations, by `section_and_key`."""
     values: dict[Any, Any] = {}
     for key, value in (draft.message.application_properties or {}).items():
         values["p", key] = value
@@ -185,7 +185,7 @@ def _merge_table(draft: BasicDraft, original: list[Any]) -> list[Any]:
         elif key == ("p", name):
             _drop_carried(draft, SPARSE_APPLICATION, name)
     for index, (name, _, _) in enumerate(original):
-        # A new header has the name of an original header that 1.0 cannot represent.
+        # 1.0 cannot represent the original header, so the header with its name is new: an edit.
         if name in current and name not in represented:
             represented[name] = index
             edited.add(name)

@@ -15,15 +15,15 @@ from amqp10msg.message import Message
 from amqp10msg.sections import BODY_CODES, SPEC_OF, Header, Properties
 from amqp10msg.translate import residual
 from amqp10msg.translate._delivery import (
-    HEADERS,
+    ADDED_HEADER_LETTERS,
     encode_full_header,
     in_name_order,
     is_in_name_order,
     without_broker_headers,
 )
 from amqp10msg.translate._headers import (
-    BY_ANNOTATION,
     NOTHING,
+    ROW_BY_ANNOTATION,
     annotation_of,
     header_field,
     header_of,
@@ -75,11 +75,11 @@ from amqp10msg.wire.kernel.codes import (
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import HEAD_SIZES, Symbol, identical
 
-# Types whose values have the same encoding if they are equal.
-_COMPARABLE_TYPES = {str, int, bool, bytes}
+# Python types whose values have the same encoding if they are equal.
+_SAME_ENCODING_TYPES = {str, int, bool, bytes}
 _ROWS_BY_FIELD = {row.field: row for row in ROWS if row.section}
-_ROW_NUMBERS_BY_PATH = {f"properties.{row.name.replace('_', '-')}": row.number for row in ROWS}
-_ROWS_BY_INDEX = tuple(_ROWS_BY_FIELD.get(name) for name in PROPERTY_FIELDS)
+_ROW_NUMBER_BY_PATH = {f"properties.{row.name.replace('_', '-')}": row.number for row in ROWS}
+_ROWS_BY_PROPERTIES_INDEX = tuple(_ROWS_BY_FIELD.get(name) for name in PROPERTY_FIELDS)
 
 
 def restored_message(
@@ -137,11 +137,13 @@ def _without_broker_additions(
 def _restore_order(
     indexes: list[int], entries: list[Any], annotation_headers: set[str]
 ) -> list[Any]:
-    """Restore the original order of sorted headers; headers that dead-lettering added come last."""
+    """Restore the original order of sorted headers, followed by headers from dead-lettering."""
     original: list[Any] = []
     death_headers: list[Any] = []
     for entry in entries:
-        added = HEADERS.get(entry[0]) == entry[1] and entry[0] not in annotation_headers
+        added = (
+            ADDED_HEADER_LETTERS.get(entry[0]) == entry[1] and entry[0] not in annotation_headers
+        )
         (death_headers if added else original).append(entry)
     if len(original) != len(indexes):
         return entries
@@ -170,7 +172,7 @@ def _restore_whole(
     notes: Notes,
     to_basic: Callable[[Message, Notes], BasicMessage],
 ) -> Message:
-    """Restore a message whose residual or payload contains the whole original message."""
+    """Restore a message, with edits, whose residual or payload is the whole original message."""
     wire = basic.body if MESSAGE_IN_PAYLOAD in content else content[WHOLE_MESSAGE]
     try:
         original = Message.decode(wire, limits=UNLIMITED)
@@ -184,8 +186,8 @@ def _restore_whole(
         basic, entries, {entry[0] for entry in original_entries}, notes, {}
     )
     if original._lenient and basic.properties.expiration is None:
-        # Dead-lettering has moved the expiration to the record of deaths. Undo that: it would look
-        # like an edit, and edits cannot be merged with an invalid original.
+        # Dead-lettering has moved the expiration to the record of deaths. Undo the move: a missing
+        # expiration would look like an edit, and edits of an invalid original cannot be merged.
         properties = attrs.evolve(basic.properties, expiration=former_expiration(entries))
         basic = attrs.evolve(basic, properties=properties)
     table = basic.properties.headers
@@ -229,7 +231,8 @@ def _merge_payload(
     header_and_properties = {
         code: content[code] for code in (HEADER_CODE, PROPERTIES_CODE) if code in content
     }
-    for name in ("content_type", "content_encoding"):  # `_fit_into_frame` cleared them: no edit
+    # `_fit_into_frame` has cleared these two: a missing value is not an edit.
+    for name in ("content_type", "content_encoding"):
         value = getattr(original.properties, name, None)
         if value is not None and getattr(basic.properties, name) is None:
             setattr(basic.properties, name, str(value))
@@ -356,8 +359,8 @@ def _header_octets(basic: BasicMessage, draft: Amqp10Draft, content: dict[int, A
 def _delivery_changes(original: Header, delivered: bool, redelivered: bool) -> dict[str, Any]:
     """Return the new values of the header's fields that the delivery has changed.
 
-    Every broker and publisher sets the redelivered flag, so a flag that differs is no edit of a
-    delivery-count above 0.
+    Every broker and publisher sets the redelivered flag. So if the original delivery-count is above
+    0, a different flag is not an edit of the delivery-count.
     """
     was_redelivered = not original.first_acquirer if delivered else False
     if was_redelivered == redelivered or original.delivery_count:
@@ -400,7 +403,7 @@ def _properties_octets(
     changed = False
     for index in indexes:
         value = original[index]
-        row = _ROWS_BY_INDEX[index]
+        row = _ROWS_BY_PROPERTIES_INDEX[index]
         if row is not None:
             original_value = row.backward(value)[0] if value is not None else None
             if original_value != getattr(basic.properties, row.name) and not identical(
@@ -432,7 +435,12 @@ def _application_octets(
     content: dict[int, Any],
     annotation_headers: set[str],
 ) -> tuple[bytes, set[str], set[str]]:
-    """Return the encoded application properties, the names of their headers, and of edited ones."""
+    """Encode the application properties.
+
+    Returns:
+        The encoded section; the names of the headers whose properties were restored or merged; and
+        the names of edited headers.
+    """
     original_octets = content.get(APPLICATION_PROPERTIES_CODE)
     sparse = content.get(SPARSE_APPLICATION)
     if original_octets is None:
@@ -446,7 +454,7 @@ def _application_octets(
                 restored.add(name)
                 _drop_carried_field(draft, name)
         if len(result) != size or draft.unplaced:
-            # Values that the rules could not translate were appended out of order.
+            # The restored values were appended at the end: sort them like the headers.
             result = _sorted_like_headers(headers, result)
         return (
             (_encode_map(APPLICATION_PROPERTIES_CODE, result) if result else b""),
@@ -508,7 +516,7 @@ def _encode_map(code: int, entries: dict[Any, Any]) -> bytes:
 def _is_translated_to(value: Any, field: tuple[str, Any]) -> bool:
     """Whether a 1.0 value is translated to this field (letter and value)."""
     letter, mapped, _ = to_field(value)
-    if type(mapped) in _COMPARABLE_TYPES and type(mapped) is type(field[1]):
+    if type(mapped) in _SAME_ENCODING_TYPES and type(mapped) is type(field[1]):
         return letter == field[0] and bool(mapped == field[1])
     return letter == field[0] and encode_field(letter, mapped) == encode_field(field[0], field[1])
 
@@ -554,7 +562,8 @@ def _carry_edits(
     if basic.properties.type == ENCODED_SECTIONS_TYPE_PROPERTY and draft.body_octets is not None:
         carried.pop(MARKED_SECTIONS, None)
     is_stored = residual.NAME not in original
-    # Unedited original headers are restored; report the losses of the other headers.
+    # Report the losses of headers that `draft` could not place, except unedited original headers,
+    # which are restored.
     repeated = _repeated_names(basic) if draft.unplaced else set()
     has_added = False
     for name in draft.unplaced:
@@ -580,7 +589,7 @@ def _carry_edits(
         if fields:
             carried[HEADER_FIELDS] = fields
     losses_by_path = {loss.path: loss for loss in draft.pending_losses}
-    for path, number in _ROW_NUMBERS_BY_PATH.items():
+    for path, number in _ROW_NUMBER_BY_PATH.items():
         if number in carried and path in losses_by_path:
             notes.losses.append(attrs.evolve(losses_by_path[path], recoverable=is_stored))
     for name in headers if HEADER_FIELDS in carried or HEADER_TABLE in carried else ():
@@ -634,7 +643,7 @@ def _merge_annotations(
     names: set[str] = set()
     for key, value in original.items():
         current = value
-        row = BY_ANNOTATION.get(key) if isinstance(key, str) else None
+        row = ROW_BY_ANNOTATION.get(key) if isinstance(key, str) else None
         header = header_of(key)
         if delivered and key in routes:
             current = routes[key]

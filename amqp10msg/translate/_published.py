@@ -14,8 +14,8 @@ from amqp10msg.brokers import STREAM_OFFSET
 from amqp10msg.message import Message
 from amqp10msg.translate import _lossless, residual
 from amqp10msg.translate._delivery import (
-    COUNTS,
-    HEADERS,
+    ADDED_HEADER_LETTERS,
+    PER_DELIVERY_NAMES,
     without_broker_headers,
 )
 from amqp10msg.translate._merge_message import former_expiration
@@ -58,16 +58,16 @@ def as_published(
     table = basic.properties.headers
     added_names = {STREAM_OFFSET} if stream else set()
     if basic.redelivered or dead_letter:
-        added_names |= COUNTS - {STREAM_OFFSET}
+        added_names |= PER_DELIVERY_NAMES - {STREAM_OFFSET}
     if dead_letter:
-        added_names |= HEADERS.keys() - COUNTS
+        added_names |= ADDED_HEADER_LETTERS.keys() - PER_DELIVERY_NAMES
     if table is None or not added_names:
         return plain
     entries = as_table(table).entries
     if dead_letter and plain.properties.expiration is None:
         plain.properties = attrs.evolve(plain.properties, expiration=former_expiration(entries))
     return without_broker_headers(
-        plain, entries, Notes(enabled=False), HEADERS.keys() - added_names
+        plain, entries, Notes(enabled=False), ADDED_HEADER_LETTERS.keys() - added_names
     )[0]
 
 
@@ -110,7 +110,7 @@ def _are_annotations_in_headers(content: dict[int, Any], entries: list[Any]) -> 
         return False
     if annotations is None or kernel.encode_value(annotations) != octets:
         return False
-    sender_entries = [entry for entry in entries if entry[0] not in COUNTS]
+    sender_entries = [entry for entry in entries if entry[0] not in PER_DELIVERY_NAMES]
     properties = BasicProperties(headers=FieldTable.of(sender_entries))
     restored = _lossless.to_amqp10(BasicMessage(properties), Notes(enabled=False))
     expected = {key: value for key, value in annotations.items() if key not in _ROUTE_ANNOTATIONS}

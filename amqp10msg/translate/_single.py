@@ -15,12 +15,12 @@ from amqp10msg.translate.batches import kernel
 from amqp10msg.translate.circumstances import USUAL, Circumstances
 from amqp10msg.translate.losses import TO_AMQP10_LOSSES
 from amqp10msg.translate.report import Loss, Notes, Translation, lazy_translation
-from amqp10msg.translate.to_amqp10_rules import AFTER
+from amqp10msg.translate.to_amqp10_rules import AFTER_NUMBERS
 from amqp10msg.wire.errors import EncodeError
 
 _PROPERTY_PATHS = [f"properties.{row.wire_name}" for row in PROPERTIES]
-# How the engine numbers the subject of a loss: properties by index, the redelivered flag, headers
-# by index.
+# The engine's number for what a loss is about: the index of a property, `_REDELIVERED`, or
+# `_FIRST_HEADER` plus the index of a header.
 _REDELIVERED = len(PROPERTIES)
 _FIRST_HEADER = _REDELIVERED + 1
 _LOSS_RULES = list(TO_AMQP10_LOSSES.values())
@@ -33,7 +33,7 @@ _HAS_GIL: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 @functools.lru_cache(maxsize=32 if _HAS_GIL else 256)
 def _engine(to: str, profile: str, user: str | None, _: int) -> Any:
-    """Return the cached engine of a thread (the last argument is its key), as `kernel` does."""
+    """Return a thread's cached engine, or None like `kernel`; `_` is the `_thread_key()`."""
     return kernel(to, profile, circumstances=Circumstances(user=user))
 
 
@@ -176,7 +176,7 @@ def _make_loss(values: Any, entries: Any, subject: int, number: int, after: int)
         subject: the index of a property, `_REDELIVERED`, or `_FIRST_HEADER` plus the index of a
             header.
         number: the index of the kind of loss in `TO_AMQP10_LOSSES`.
-        after: the kind of the translated value, a number of `AFTER`.
+        after: the kind of the translated value, a number of `AFTER_NUMBERS`.
     """
     action, reason, recoverable = _LOSS_RULES[number]
     if subject < _REDELIVERED:
@@ -186,9 +186,11 @@ def _make_loss(values: Any, entries: Any, subject: int, number: int, after: int)
     else:
         name, _, original = entries[subject - _FIRST_HEADER]
         path = f"headers[{name!r}]"
-        if after == AFTER["binary"]:
+        if after == AFTER_NUMBERS["binary"]:
             original = "S"
-    translated_value = {AFTER["same"]: original, AFTER["one"]: 1, AFTER["binary"]: "binary"}.get(
-        after
-    )
+    translated_value = {
+        AFTER_NUMBERS["same"]: original,
+        AFTER_NUMBERS["one"]: 1,
+        AFTER_NUMBERS["binary"]: "binary",
+    }.get(after)
     return Loss(path, action, original, translated_value, reason, recoverable)

@@ -234,8 +234,9 @@ def _use_payload_as_sections(draft: Amqp10Draft, basic: BasicMessage) -> None:
     first = message.body[0] if isinstance(message.body, list) else message.body
     draft.is_data = isinstance(first, Data)
     if draft.is_data or reencode_body(basic.body) is None:
-        # Without this key, the reverse translation would use the content of data sections as the
-        # payload, and would not set the type for sections that RabbitMQ cannot deliver.
+        # This key tells the reverse translation to use the encoded sections as the payload, and to
+        # set the property type. Otherwise, it would use the content of data sections, and would not
+        # set the type for sections that RabbitMQ cannot deliver.
         draft.carried[MARKED_SECTIONS] = 1
 
 
@@ -252,7 +253,7 @@ def _translate_properties(draft: Amqp10Draft, properties: BasicProperties, notes
 
 
 def _translate_property(draft: Amqp10Draft, row: Row, value: Any, notes: Notes) -> None:
-    """Translate a property by its row. If that is not exact, the residual carries the value."""
+    """Translate a property by its row; the residual carries a value without an exact result."""
     target, translated_value, exact, (action, reason) = row.forward(value, draft.is_data)
     if target == "field":
         draft.set_field(row, translated_value)

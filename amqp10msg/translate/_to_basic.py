@@ -11,9 +11,9 @@ from amqp10msg.message import Message
 from amqp10msg.sections import BODY_CODES, KIND_OF, SPEC_OF, Data, Header, Properties
 from amqp10msg.sections.parts import octets_of_sections
 from amqp10msg.translate import residual
-from amqp10msg.translate._delivery import HEADERS, becomes_text, encode_full_header
+from amqp10msg.translate._delivery import ADDED_HEADER_LETTERS, becomes_text, encode_full_header
 from amqp10msg.translate._headers import (
-    BY_ANNOTATION,
+    ROW_BY_ANNOTATION,
     header_field,
     header_of,
     property_name,
@@ -37,7 +37,7 @@ from amqp10msg.translate.residual import (
 from amqp10msg.translate.table import (
     DEFAULT_PRIORITY,
     ENCODED_SECTIONS_TYPE_PROPERTY,
-    KNOWN,
+    KNOWN_SYMBOL_FORM,
     PROPERTY_FIELDS,
     ROWS,
     Row,
@@ -56,10 +56,10 @@ from amqp10msg.wire.kernel.codes import (
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import HEAD_SIZES
 
-_EXCHANGE = "x-exchange"
-_ROUTING_KEY = "x-routing-key"
+_EXCHANGE_ANNOTATION = "x-exchange"
+_ROUTING_KEY_ANNOTATION = "x-routing-key"
 _ROWS_BY_FIELD = {row.field: row for row in ROWS if row.section == "properties"}
-_MODE_ROW = next(row for row in ROWS if row.name == "delivery_mode")
+_DELIVERY_MODE_ROW = next(row for row in ROWS if row.name == "delivery_mode")
 _PRIORITY_ROW = next(row for row in ROWS if row.field == "priority")
 
 
@@ -157,7 +157,7 @@ def basic_draft_of(message: Message, wire: bytes, notes: Notes) -> BasicDraft:
 
 
 def _translate_body(draft: BasicDraft, notes: Notes) -> None:
-    """Set the payload, and the residual's entry for it."""
+    """Set the payload, and the residual's entry for the body sections."""
     body = draft.message.body
     if body is None:
         draft.is_certain = False
@@ -197,22 +197,21 @@ def _read_route(draft: BasicDraft) -> str:
 
     Returns:
         The position of the two annotations: ``last`` (exchange first, as in 4.0), ``first``
-        (routing key first, as in 4.3), ``elsewhere``, or "" if RabbitMQ did not add them. A
-        residual is not written for the position alone.
+        (routing key first, as in 4.3), ``elsewhere``, or "" if RabbitMQ did not add them.
     """
     annotations = draft.message.message_annotations
-    if annotations is None or _EXCHANGE not in annotations:
+    if annotations is None or _EXCHANGE_ANNOTATION not in annotations:
         return ""
     keys = list(annotations)
-    exchange, key = annotations.get(_EXCHANGE), annotations.get(_ROUTING_KEY)
+    exchange, key = annotations.get(_EXCHANGE_ANNOTATION), annotations.get(_ROUTING_KEY_ANNOTATION)
     if not (type(exchange) is str and type(key) is str and shortstr(exchange) and shortstr(key)):
         return ""
     if not exchange and not key:
         return ""
     draft.exchange, draft.routing_key = exchange, key
-    if keys[:2] == [_ROUTING_KEY, _EXCHANGE]:
+    if keys[:2] == [_ROUTING_KEY_ANNOTATION, _EXCHANGE_ANNOTATION]:
         return "first"
-    return "last" if keys[-2:] == [_EXCHANGE, _ROUTING_KEY] else "elsewhere"
+    return "last" if keys[-2:] == [_EXCHANGE_ANNOTATION, _ROUTING_KEY_ANNOTATION] else "elsewhere"
 
 
 def _is_transient(draft: BasicDraft) -> bool:
@@ -222,7 +221,7 @@ def _is_transient(draft: BasicDraft) -> bool:
     4.1 set durable to true if the header does not have the field.
     """
     annotations: Any = draft.message.message_annotations or {}
-    return bool(annotations.get(_MODE_ROW.annotation) == 1)
+    return bool(annotations.get(_DELIVERY_MODE_ROW.annotation) == 1)
 
 
 def _translate_header(draft: BasicDraft, header: Header, route_position: str, notes: Notes) -> None:
@@ -267,8 +266,8 @@ def set_properties(draft: BasicDraft, properties: Properties, notes: Notes) -> N
         empty = False
         row = _ROWS_BY_FIELD.get(name)
         mapped, exact = (None, False) if row is None else row.backward(value)
-        if exact and row is not None and row.form == KNOWN:
-            # If the body is not data, the reverse translation does not set the field.
+        if exact and row is not None and row.form == KNOWN_SYMBOL_FORM:
+            # The reverse translation sets these two fields only if the body is data.
             exact = draft.is_data and row.forward(mapped, True).target == "field"
         path = f"properties.{name.replace('_', '-')}"
         if row is not None and mapped is not None:
@@ -385,10 +384,10 @@ def _translate_annotations(
             produced = produced or draft.saved is not None
             exact = exact and draft.saved is not None
             continue
-        if route_position and key in (_EXCHANGE, _ROUTING_KEY):
+        if route_position and key in (_EXCHANGE_ANNOTATION, _ROUTING_KEY_ANNOTATION):
             produced = True
             continue
-        row = BY_ANNOTATION.get(key) if isinstance(key, str) else None
+        row = ROW_BY_ANNOTATION.get(key) if isinstance(key, str) else None
         annotated = None if row is None else _property_in_annotation(draft, row, value)
         if row is not None:
             draft.is_certain = False
@@ -408,7 +407,9 @@ def _translate_annotations(
             draft.entries.append((name, letter, item))
     if saved:
         sender_keys = [
-            key for key in annotations if not (route_position and key in (_EXCHANGE, _ROUTING_KEY))
+            key
+            for key in annotations
+            if not (route_position and key in (_EXCHANGE_ANNOTATION, _ROUTING_KEY_ANNOTATION))
         ]
         exact = exact and sender_keys[-1] == residual.NAME
     if not exact or not produced:
@@ -440,7 +441,7 @@ def annotation_header(
         notes.add_carried(path, value, "no header can express it")
         return "", "", None, False
     is_exact = header[1] and same
-    if header[0] in HEADERS:
+    if header[0] in ADDED_HEADER_LETTERS:
         reason = "unchanged, but a broker that dead-letters the message replaces it with its own"
         notes.add(path, "dropped", value, item, reason, recoverable=True)
     elif not is_exact:
@@ -473,13 +474,13 @@ def _property_in_annotation(draft: BasicDraft, row: Row, value: Any) -> Any:
         row.section == "header"
         and header is not None
         and getattr(header, row.field) != row.default
-        and not (row is _MODE_ROW and (draft.exchange or draft.routing_key))
+        and not (row is _DELIVERY_MODE_ROW and (draft.exchange or draft.routing_key))
     ):
         return None
     return row.value_of_annotation(value, draft.is_data)
 
 
-# The residual keeps sections that this library would encode differently.
+# Putting sections into the residual, such as sections with unusual encodings.
 
 
 def carry(draft: BasicDraft, code: int, section: Any) -> None:

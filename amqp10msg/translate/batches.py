@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from amqp10msg.basic.properties import decode_field
-from amqp10msg.translate._delivery import COUNTS
+from amqp10msg.translate._delivery import PER_DELIVERY_NAMES
 from amqp10msg.translate.circumstances import USUAL, Circumstances
 from amqp10msg.translate.rabbitmq.fields import octets, utf8_without_nul
 from amqp10msg.translate.rabbitmq.version import VERSIONS
@@ -23,7 +23,7 @@ from amqp10msg.translate.to_basic_rules import rules_of as basic_rules
 from amqp10msg.wire.kernel import COMPILED
 from amqp10msg.wire.reprs import encodable
 
-_DELIVERY_HEADERS = [name.encode() for name in COUNTS]
+_DELIVERY_HEADERS = [name.encode() for name in PER_DELIVERY_NAMES]
 
 
 def _field_json(field: bytes) -> bytes:

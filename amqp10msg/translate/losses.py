@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from amqp10msg.translate.report import (
-    ADDED_AT_DELIVERY,
-    BROKERS_OWN,
-    HEADER_OF_3_10,
-    REDELIVERED_TO_0_9_1,
-    REDELIVERED_TO_1_0,
-    SUBJECT_OF_3_10,
+    ADDED_AT_DELIVERY_REASON,
+    BROKER_ANNOTATION_REASON,
+    HEADER_OF_3_10_REASON,
+    REDELIVERED_TO_0_9_1_REASON,
+    REDELIVERED_TO_1_0_REASON,
+    SUBJECT_OF_3_10_REASON,
     Action,
 )
 
@@ -45,8 +45,8 @@ _SINCE_1970_REASON = "0-9-1 has whole seconds since 1970"
 
 #: Kinds of loss in translations from 0-9-1 to 1.0, by name, for all profiles.
 TO_AMQP10_LOSSES: Mapping[str, LossRule] = {
-    "redelivered": LossRule("retyped", REDELIVERED_TO_1_0, True),
-    "fact": LossRule("dropped", ADDED_AT_DELIVERY),
+    "redelivered": LossRule("retyped", REDELIVERED_TO_1_0_REASON, True),
+    "fact": LossRule("dropped", ADDED_AT_DELIVERY_REASON),
     "unplaced": LossRule("carried", "1.0 cannot hold it, or a broker could not deliver it", True),
     "no-text": LossRule("retyped", "not valid UTF-8 without NUL of at most 4,096 bytes"),
     "routes": LossRule("renamed", "it becomes the annotation x-cc", True),
@@ -70,10 +70,10 @@ TO_BASIC_LOSSES: Mapping[str, LossRule] = {
     ),
     "carried-field": LossRule("carried", _NO_PROPERTY_REASON, True),
     "inexact": LossRule("retyped", "0-9-1 cannot express it exactly", True),
-    "redelivered": LossRule("retyped", REDELIVERED_TO_0_9_1, True),
+    "redelivered": LossRule("retyped", REDELIVERED_TO_0_9_1_REASON, True),
     "delivered-before": LossRule("carried", "0-9-1 only has a flag for an earlier delivery", True),
-    "header-of-3": LossRule("dropped", HEADER_OF_3_10),
-    "subject-of-3": LossRule("dropped", SUBJECT_OF_3_10),
+    "header-of-3": LossRule("dropped", HEADER_OF_3_10_REASON),
+    "subject-of-3": LossRule("dropped", SUBJECT_OF_3_10_REASON),
     "low-priority": LossRule("clamped", "a priority of 0-9-1 is 0 to 9", True),
     "in-stream": LossRule(
         "retyped", "unchanged, but a stream of RabbitMQ 4 makes text of bytes that are UTF-8", True
@@ -92,11 +92,11 @@ TO_BASIC_LOSSES: Mapping[str, LossRule] = {
     "joined": LossRule("retyped", _JOINED_REASON, True),
     "carried-delivery-annotations": LossRule("carried", "0-9-1 has no delivery-annotations", True),
     "carried-footer": LossRule("carried", _NO_FOOTER_REASON, True),
-    "fact": LossRule("dropped", ADDED_AT_DELIVERY),
+    "fact": LossRule("dropped", ADDED_AT_DELIVERY_REASON),
     "field": LossRule("dropped", _NO_PROPERTY_REASON),
     "sections": LossRule("retyped", "the encoded sections are the payload"),
     "joined-for-good": LossRule("retyped", _JOINED_REASON),
-    "broker's-own": LossRule("dropped", BROKERS_OWN),
+    "broker's-own": LossRule("dropped", BROKER_ANNOTATION_REASON),
     "number": LossRule("retyped", "the number becomes text"),
     "unsigned": LossRule("wrapped", "0-9-1 has no unsigned 64-bit number"),
     "symbol": LossRule("retyped", "a symbol becomes a long string"),

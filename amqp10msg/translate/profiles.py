@@ -113,7 +113,7 @@ def _report_violations(
             )
 
 
-#: A message of either protocol: a step of a derived profile returns one of the same class.
+#: The class of a message of either protocol: a step of a derived profile does not change it.
 M = TypeVar("M", BasicMessage, Message)
 
 
@@ -252,11 +252,11 @@ LOSSLESS = TranslationProfile(
     reversible=True,
     engine=_LOSSLESS_NAME,
 )
-_TABLE = (
+_PROFILES = (
     LOSSLESS,
     *map(_rabbitmq, VERSIONS.values()),
 )
 #: The profiles by name. ``PROFILES["rabbitmq-4.1"]`` is ``rabbitmq-4.0``, which behaves alike.
 PROFILES: ByName[TranslationProfile] = ByName(
-    {profile.name: profile for profile in _TABLE}, translations()
+    {profile.name: profile for profile in _PROFILES}, translations()
 )

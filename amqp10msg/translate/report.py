@@ -31,18 +31,26 @@ Action: TypeAlias = Literal[
 #: Whose data is lost, the sender's or (for a value that a broker added at delivery) the broker's.
 Owner: TypeAlias = Literal["sender", "broker"]
 
-# Reasons for the loss of values that a broker added, used by `owner_of` and the tables in `losses`.
-ADDED_AT_DELIVERY = "RabbitMQ added it at delivery"
-BROKERS_OWN = "the broker's own annotation"
-HEADER_OF_3_10 = "RabbitMQ 3.10 writes first-acquirer and unset defaults at delivery"
-SUBJECT_OF_3_10 = "RabbitMQ 3.10 adds the routing key as subject"
-BODY_OF_3_10 = "RabbitMQ 3.10 encodes 255 bytes of data in the long form"
-REDELIVERED_TO_1_0 = "it becomes header.delivery-count; a broker on the way back sets both again"
-REDELIVERED_TO_0_9_1 = "it becomes redelivered; a broker on the way back sets both again"
+# Reasons for the loss of values that a broker added, for `owner_of` and the tables in `losses`.
+ADDED_AT_DELIVERY_REASON = "RabbitMQ added it at delivery"
+BROKER_ANNOTATION_REASON = "the broker's own annotation"
+HEADER_OF_3_10_REASON = "RabbitMQ 3.10 writes first-acquirer and unset defaults at delivery"
+SUBJECT_OF_3_10_REASON = "RabbitMQ 3.10 adds the routing key as subject"
+BODY_OF_3_10_REASON = "RabbitMQ 3.10 encodes 255 bytes of data in the long form"
+REDELIVERED_TO_1_0_REASON = (
+    "it becomes header.delivery-count; a broker on the way back sets both again"
+)
+REDELIVERED_TO_0_9_1_REASON = "it becomes redelivered; a broker on the way back sets both again"
 _BROKER_REASONS = frozenset(
     {
-        *(ADDED_AT_DELIVERY, BROKERS_OWN, HEADER_OF_3_10, SUBJECT_OF_3_10, BODY_OF_3_10),
-        *(REDELIVERED_TO_1_0, REDELIVERED_TO_0_9_1),
+        *(
+            ADDED_AT_DELIVERY_REASON,
+            BROKER_ANNOTATION_REASON,
+            HEADER_OF_3_10_REASON,
+            SUBJECT_OF_3_10_REASON,
+            BODY_OF_3_10_REASON,
+        ),
+        *(REDELIVERED_TO_1_0_REASON, REDELIVERED_TO_0_9_1_REASON),
     }
 )
 
@@ -141,10 +149,12 @@ class Translation(_LazyLosses, Generic[M]):
             )
         table = html_table(title, ("where", "what", "why", "before"), rows)
         message_html = getattr(self.message, "_repr_html_", lambda: None)()
-        return table + (message_html or f"<pre {_WRAPPED_PRE}>{escape(repr(self.message))}</pre>")
+        return table + (
+            message_html or f"<pre {_WRAPPED_PRE_STYLE}>{escape(repr(self.message))}</pre>"
+        )
 
 
-_WRAPPED_PRE = 'style="white-space: pre-wrap; overflow-wrap: anywhere"'
+_WRAPPED_PRE_STYLE = 'style="white-space: pre-wrap; overflow-wrap: anywhere"'
 
 
 def path_of_key(section: str, key: Any) -> str:

@@ -53,11 +53,11 @@ NAME = "x-opt-amqp10msg-residual"
 #: decoding limits. Larger messages must be translated back to be sure.
 MAX_UNTRIED_SIZE = 65_536
 #: Maximum size in bytes of the 0-9-1 properties in a frame of RabbitMQ's default frame-max.
-MAX_PROPERTIES = 131_072 - 8 - 12
+MAX_PROPERTIES_SIZE = 131_072 - 8 - 12
 #: Maximum size in bytes of a 1.0 message without its body. Up to this size, the 0-9-1 properties
 #: fit into a frame, unless a header is an array or a table.
 MAX_FITTING_SIZE = 32_768
-_MAX_DEPTH = 8  # nesting of CBOR arrays and maps
+_MAX_CBOR_DEPTH = 8  # nesting of CBOR arrays and maps
 _Check: TypeAlias = Callable[[Any], bool]
 
 # Keys in the residual of an original 0-9-1 message, in addition to the numbers of its properties.
@@ -166,7 +166,7 @@ def _decode(data: bytes, pos: int, depth: int) -> tuple[Any, int]:
     if major in {MAJOR_BYTES, MAJOR_TEXT}:
         octets = data[pos : pos + number]
         return octets if major == MAJOR_BYTES else octets.decode("utf-8"), pos + number
-    if major not in {MAJOR_ARRAY, MAJOR_MAP} or depth == _MAX_DEPTH:
+    if major not in {MAJOR_ARRAY, MAJOR_MAP} or depth == _MAX_CBOR_DEPTH:
         raise ValueError(f"unsupported or too deeply nested CBOR value at byte {pos}")
     items = []
     for _ in range(number if major == MAJOR_ARRAY else 2 * number):
@@ -236,7 +236,7 @@ _MESSAGE_CHECKS: dict[Any, _Check] = {
     SPARSE_PROPERTIES: _is_map_of(_is_at_most(len(attrs.fields(Properties)) - 1)),
     SPARSE_APPLICATION: _is_map_of(lambda name: isinstance(name, str)),
 }
-_MAX_NUMBERS = {"delivery_mode": 255, "priority": 255, "timestamp": 2**64 - 1}
+_MAX_PROPERTY_NUMBERS = {"delivery_mode": 255, "priority": 255, "timestamp": 2**64 - 1}
 
 
 def _is_shortstr(value: Any) -> bool:
@@ -245,8 +245,8 @@ def _is_shortstr(value: Any) -> bool:
 
 _BASIC_CHECKS: dict[Any, _Check] = {
     **{
-        row.number: _is_at_most(_MAX_NUMBERS[row.name])
-        if row.name in _MAX_NUMBERS
+        row.number: _is_at_most(_MAX_PROPERTY_NUMBERS[row.name])
+        if row.name in _MAX_PROPERTY_NUMBERS
         else _is_shortstr
         for row in ROWS
     },

@@ -33,15 +33,22 @@ from amqp10msg.wire.primitives import (
 )
 
 #: Prefix of the keys of annotations that hold 0-9-1 properties.
-PREFIX = "x-opt-basic-"
+ANNOTATION_PREFIX = "x-opt-basic-"
 #: The fields of the properties section, in their order.
 PROPERTY_FIELDS = [field.name for field in attrs.fields(Properties)]
 #: The 1.0 integer type for each 0-9-1 type letter, except ``l`` (a 64-bit integer), which becomes
 #: a plain int.
-INTEGERS: dict[str, Any] = {"b": Byte, "B": UByte, "s": Short, "u": UShort, "I": Int, "i": UInt}
-#: The 0-9-1 type letter for each primitive type of 1.0, by its name.
-LETTERS: dict[str, str] = {
-    **{cls.__name__.lower(): letter for letter, cls in INTEGERS.items()},
+INTEGER_TYPE_BY_LETTER: dict[str, Any] = {
+    "b": Byte,
+    "B": UByte,
+    "s": Short,
+    "u": UShort,
+    "I": Int,
+    "i": UInt,
+}
+#: The 0-9-1 type letter for each primitive type of 1.0, by the name of the type.
+LETTER_BY_TYPE_NAME: dict[str, str] = {
+    **{cls.__name__.lower(): letter for letter, cls in INTEGER_TYPE_BY_LETTER.items()},
     "null": "V",
     "boolean": "t",
     "long": "l",
@@ -58,8 +65,8 @@ _UNUSABLE_CODINGS = {"identity", "compress", "x-compress"}
 #: The priority of a 1.0 message whose header does not set it (Part 3, 3.2.1).
 DEFAULT_PRIORITY: Any = attrs.fields(Header).priority.default
 _MAX_PRIORITY = 9  # highest priority in 0-9-1
-_MAX_TTL = 2**32 - 1  # in ms; a ttl is a uint
-_MAX_MS = 2**63 - 1  # highest timestamp in 1.0
+_MAX_TTL_MS = 2**32 - 1  # in ms; a ttl is a uint
+_MAX_TIMESTAMP_MS = 2**63 - 1  # the highest timestamp in 1.0
 
 
 class TranslatedProperty(NamedTuple):
@@ -80,7 +87,7 @@ class TranslatedProperty(NamedTuple):
 
 
 def _residual_only(reason: str) -> TranslatedProperty:
-    """Translate a property that only the residual can hold, for this reason."""
+    """Return the result for a property that only the residual can hold, with the reason."""
     return TranslatedProperty("residual", None, False, ("carried", reason))
 
 
@@ -99,7 +106,7 @@ def is_text(text: str) -> bool:
 
 
 def _no_field_to_basic(_: Any) -> tuple[Any, bool]:
-    """Stand in as `Row.backward` for a property without a field in 1.0."""
+    """Return no value, as the `Row.backward` of a property without a field in 1.0."""
     return None, False
 
 
@@ -208,9 +215,12 @@ def _expiration_to_amqp10(text: str, _: bool) -> TranslatedProperty:
     if not digits.isascii() or not digits.isdigit() or text[0] == "-" or len(text) > 40:
         return _residual_only("the expiration is not a number")
     ttl = int(text)
-    if ttl > _MAX_TTL:
+    if ttl > _MAX_TTL_MS:
         return TranslatedProperty(
-            "field", _MAX_TTL, False, ("clamped", "a ttl is 2^32 - 1 at most: the rest is carried")
+            "field",
+            _MAX_TTL_MS,
+            False,
+            ("clamped", "a ttl is 2^32 - 1 at most: the rest is carried"),
         )
     if str(ttl) == text:
         return TranslatedProperty("field", ttl)
@@ -223,7 +233,7 @@ def _expiration_to_basic(ttl: Any) -> tuple[Any, bool]:
 
 def _timestamp_to_amqp10(seconds: Any, _: bool) -> TranslatedProperty:
     seconds = seconds_of(seconds)
-    if not 0 <= seconds * 1000 <= _MAX_MS:
+    if not 0 <= seconds * 1000 <= _MAX_TIMESTAMP_MS:
         return _residual_only("milliseconds of it exceed 63 bits")
     return TranslatedProperty("field", seconds * 1000)
 
@@ -332,19 +342,19 @@ def _id_to_basic(value: Any) -> tuple[Any, bool]:
 # what. It leaves other values to the functions in this module. Its translations are exact in both
 # directions; a test compares them with `forward` and `backward`.
 #: ASCII text without NUL becomes the same text.
-TEXT = 1
+TEXT_FORM = 1
 #: ASCII text without NUL that begins with neither ``urn:`` nor ``ID:`` becomes the same text.
-ID = 2
+ID_FORM = 2
 #: ASCII text without NUL becomes a binary of the same bytes.
-BYTES = 3
+BYTES_FORM = 3
 #: Decimal text of at most nine digits without leading zeros becomes the number.
-DIGITS = 4
+DIGITS_FORM = 4
 #: A number of seconds of at most twelve digits becomes a number of milliseconds.
-SECONDS = 5
+SECONDS_FORM = 5
 #: Delivery mode 2 becomes true.
-PERSISTENT_TO_DURABLE = 6
+PERSISTENT_TO_DURABLE_FORM = 6
 #: If the body is data, a MIME type or a registered coding becomes a symbol of the same text.
-KNOWN = 7
+KNOWN_SYMBOL_FORM = 7
 
 
 # Losses that occur if RabbitMQ stores the 0-9-1 message in a stream, although 0-9-1 itself
@@ -395,8 +405,8 @@ class Row:
             "" if there is none.
         field: the field's attribute of that section; "" if there is none.
         annotation: the key of the annotation for values that the field cannot express.
-        form: the values that the compiled engine translates itself, `TEXT` or a constant after it;
-            0 if it leaves all values to `forward` and `backward`.
+        form: the values that the compiled engine translates itself, a constant ``…_FORM``; 0 if it
+            leaves all values to `forward` and `backward`.
         forward: translates a 0-9-1 value to 1.0; the second argument is whether the body is data.
         backward: translates the field's value to 0-9-1; returns the value (None if it cannot), and
             whether it is exact.
@@ -435,17 +445,21 @@ class Row:
 
 
 # For each kind of property, the attributes `form`, `forward` and `backward` of its row.
-_CONTENT_TYPE_CONVERSION = KNOWN, _content_type_to_amqp10, _content_type_to_basic
-_CONTENT_ENCODING_CONVERSION = KNOWN, _content_encoding_to_amqp10, _content_encoding_to_basic
-_MODE_CONVERSION = PERSISTENT_TO_DURABLE, _mode_to_amqp10, _mode_to_basic
+_CONTENT_TYPE_CONVERSION = KNOWN_SYMBOL_FORM, _content_type_to_amqp10, _content_type_to_basic
+_CONTENT_ENCODING_CONVERSION = (
+    KNOWN_SYMBOL_FORM,
+    _content_encoding_to_amqp10,
+    _content_encoding_to_basic,
+)
+_MODE_CONVERSION = PERSISTENT_TO_DURABLE_FORM, _mode_to_amqp10, _mode_to_basic
 _PRIORITY_CONVERSION = 0, _priority_to_amqp10, _priority_to_basic
-_ID_CONVERSION = ID, _id_to_amqp10, _id_to_basic
-_STRING_CONVERSION = TEXT, _string_to_amqp10, _string_to_basic
-_EXPIRATION_CONVERSION = DIGITS, _expiration_to_amqp10, _expiration_to_basic
-_TIMESTAMP_CONVERSION = SECONDS, _timestamp_to_amqp10, _timestamp_to_basic
-_TYPE_CONVERSION = TEXT, _type_to_amqp10, _no_field_to_basic
-_USER_CONVERSION = BYTES, _user_to_amqp10, _user_to_basic
-_ANNOTATION_CONVERSION = TEXT, _annotation_to_amqp10, _no_field_to_basic
+_ID_CONVERSION = ID_FORM, _id_to_amqp10, _id_to_basic
+_STRING_CONVERSION = TEXT_FORM, _string_to_amqp10, _string_to_basic
+_EXPIRATION_CONVERSION = DIGITS_FORM, _expiration_to_amqp10, _expiration_to_basic
+_TIMESTAMP_CONVERSION = SECONDS_FORM, _timestamp_to_amqp10, _timestamp_to_basic
+_TYPE_CONVERSION = TEXT_FORM, _type_to_amqp10, _no_field_to_basic
+_USER_CONVERSION = BYTES_FORM, _user_to_amqp10, _user_to_basic
+_ANNOTATION_CONVERSION = TEXT_FORM, _annotation_to_amqp10, _no_field_to_basic
 
 
 def _row(
@@ -458,7 +472,7 @@ def _row(
     )
     form, forward, backward = conversion
     field = field or (name if section else "")
-    annotation = Symbol(PREFIX + row.wire_name)
+    annotation = Symbol(ANNOTATION_PREFIX + row.wire_name)
     return Row(number, name, section, field, annotation, form, forward, backward, note, stream_loss)
 
 

@@ -12,11 +12,11 @@ import attrs
 from amqp10msg.basic.properties import PROPERTIES as BASIC_PROPERTIES
 from amqp10msg.sections import Header, Properties
 from amqp10msg.translate import table
-from amqp10msg.translate._delivery import COUNTS, HEADERS
+from amqp10msg.translate._delivery import ADDED_HEADER_LETTERS, PER_DELIVERY_NAMES
 from amqp10msg.translate._headers import (
-    BY_ANNOTATION,
-    OF_BROKER,
-    SECTIONS,
+    BROKER_NAMES,
+    ROW_BY_ANNOTATION,
+    SECTION_HEADERS,
 )
 from amqp10msg.translate.losses import TO_AMQP10_LOSSES
 from amqp10msg.translate.rabbitmq.version import VERSIONS, BrokerVersion
@@ -36,33 +36,33 @@ class Form(IntEnum):
     #: to a uuid.
     BROKER_ID = 2
     #: ASCII text becomes a symbol if its 1.0 field can hold the text, otherwise an annotation.
-    KNOWN = 3
+    KNOWN_SYMBOL = 3
     #: ASCII text becomes a symbol.
     SYMBOL = 4
     #: Delivery mode 1 or 2 becomes false or true.
-    MODE = 5
+    DELIVERY_MODE = 5
     #: A priority from 0 to 9 becomes a ubyte.
     PRIORITY = 6
     #: A priority from 0 to 255 becomes a ubyte.
-    NUMBER = 7
+    ANY_PRIORITY = 7
     #: Decimal text below 2^32, without sign or leading zeros, becomes a uint (the ttl).
-    DIGITS = 8
+    TTL_DIGITS = 8
     #: Seconds become milliseconds.
     SECONDS = 9
     #: Seconds become the same number of milliseconds, as in RabbitMQ 3.10.
-    MOMENT = 10
+    SAME_NUMBER_OF_MS = 10
     #: The name of the connection's user becomes the user-id.
     USER = 11
     #: The name of a queue becomes the queue's address.
     ADDRESS = 12
 
 
-_LOSS_NUMBERS = {name: number for number, name in enumerate(TO_AMQP10_LOSSES)}
+_LOSS_INDEXES = {name: number for number, name in enumerate(TO_AMQP10_LOSSES)}
 _PROPERTY_INDEXES = {row.name: index for index, row in enumerate(BASIC_PROPERTIES)}
 #: The engine's number for each kind of translated value (`Loss.after`), which is either missing,
 #: the same as the original value, the number 1, or the text "binary".
-AFTER = {"nothing": 0, "same": 1, "one": 2, "binary": 3}
-_NO_VALUE, _SAME_VALUE = AFTER["nothing"], AFTER["same"]
+AFTER_NUMBERS = {"nothing": 0, "same": 1, "one": 2, "binary": 3}
+_NO_VALUE, _SAME_VALUE = AFTER_NUMBERS["nothing"], AFTER_NUMBERS["same"]
 _STRING, _BINARY, _SYMBOL = 0xA1, 0xA0, 0xA3  # constructors of the short forms
 
 
@@ -102,8 +102,8 @@ class ToAmqp10Rules:
     Attributes:
         properties: the rule of each property of class basic, in the order of the property flags.
         losses: the losses of properties, in the order in which they are reported: the property's
-            index, the loss's index in `TO_AMQP10_LOSSES`, and a number of `AFTER`.
-        address: the prefix of a queue's address; "" if a queue's address is its name.
+            index, the loss's index in `TO_AMQP10_LOSSES`, and a number of `AFTER_NUMBERS`.
+        address_prefix: the prefix of a queue's address; "" if a queue's address is its name.
         residual_headers: names of ``x-`` headers that become no annotation in the lossless profile:
             the residual holds them.
         death_headers: names of headers that RabbitMQ adds to dead letters, and their type letters
@@ -119,7 +119,7 @@ class ToAmqp10Rules:
 
     properties: tuple[PropertyRule, ...]
     losses: tuple[tuple[int, int, int], ...] = ()
-    address: str = ""
+    address_prefix: str = ""
     residual_headers: list[bytes] = attrs.field(factory=list)
     death_headers: list[tuple[bytes, int]] = attrs.field(factory=list)
     delivery_count: int = 0x43
@@ -130,7 +130,7 @@ class ToAmqp10Rules:
     trims_nulls: bool = True
 
 
-# The section's code and the index of each field, by path.
+# The section's code and the index of each field, by path, such as ``header.ttl``.
 _FIELD_POSITIONS = {
     f"{name}.{field.name}": (code, index)
     for name, code, cls in (
@@ -141,11 +141,11 @@ _FIELD_POSITIONS = {
 }
 # The engine's form for `table.Row.form`; `Form.TEXT` for all other forms.
 _ENGINE_FORMS = {
-    table.ID: Form.ID,
-    table.DIGITS: Form.DIGITS,
-    table.SECONDS: Form.SECONDS,
-    table.PERSISTENT_TO_DURABLE: Form.MODE,
-    table.KNOWN: Form.KNOWN,
+    table.ID_FORM: Form.ID,
+    table.DIGITS_FORM: Form.TTL_DIGITS,
+    table.SECONDS_FORM: Form.SECONDS,
+    table.PERSISTENT_TO_DURABLE_FORM: Form.DELIVERY_MODE,
+    table.KNOWN_SYMBOL_FORM: Form.KNOWN_SYMBOL,
 }
 
 
@@ -153,11 +153,11 @@ def _lossless_rule(row: table.Row) -> PropertyRule:
     """Derive the engine's rule for a property from its row in `table.ROWS`."""
     section, field_index = _FIELD_POSITIONS.get(f"{row.section}.{row.field}", (0, 0))
     return PropertyRule(
-        row.annotation.removeprefix(table.PREFIX),
+        row.annotation.removeprefix(table.ANNOTATION_PREFIX),
         Form.PRIORITY if row.name == "priority" else _ENGINE_FORMS.get(row.form, Form.TEXT),
         section,
         field_index,
-        {table.KNOWN: _SYMBOL, table.BYTES: _BINARY}.get(row.form, _STRING),
+        {table.KNOWN_SYMBOL_FORM: _SYMBOL, table.BYTES_FORM: _BINARY}.get(row.form, _STRING),
         row.annotation,
         {"delivery_mode": 1, "priority": table.DEFAULT_PRIORITY}.get(row.name, -1),
     )
@@ -180,7 +180,7 @@ def _lossless_rules() -> tuple[PropertyRule, ...]:
 def _loss_numbers(*losses: tuple[str, str, int]) -> tuple[tuple[int, int, int], ...]:
     """Replace names by the engine's numbers, for `ToAmqp10Rules.losses`."""
     return tuple(
-        (_PROPERTY_INDEXES[name], _LOSS_NUMBERS[loss], after) for name, loss, after in losses
+        (_PROPERTY_INDEXES[name], _LOSS_INDEXES[loss], after) for name, loss, after in losses
     )
 
 
@@ -188,11 +188,11 @@ _RABBITMQ_4_PROPERTIES = (
     _field_rule("content-type", Form.SYMBOL, "properties.content_type", _SYMBOL),
     _field_rule("content-encoding", Form.SYMBOL, "properties.content_encoding", _SYMBOL),
     _HEADERS_RULE,
-    _field_rule("delivery-mode", Form.MODE, "header.durable"),
-    _field_rule("priority", Form.NUMBER, "header.priority"),
+    _field_rule("delivery-mode", Form.DELIVERY_MODE, "header.durable"),
+    _field_rule("priority", Form.ANY_PRIORITY, "header.priority"),
     _field_rule("correlation-id", Form.BROKER_ID, "properties.correlation_id"),
     _field_rule("reply-to", Form.ADDRESS, "properties.reply_to"),
-    _field_rule("expiration", Form.DIGITS, "header.ttl"),
+    _field_rule("expiration", Form.TTL_DIGITS, "header.ttl"),
     _field_rule("message-id", Form.BROKER_ID, "properties.message_id"),
     _field_rule("timestamp", Form.SECONDS, "properties.creation_time"),
     PropertyRule("type", Form.TEXT, annotation="x-basic-type"),
@@ -200,7 +200,7 @@ _RABBITMQ_4_PROPERTIES = (
     _field_rule("app-id", Form.TEXT, "properties.group_id"),
     PropertyRule("cluster-id", Form.TEXT),
 )
-_LOSSES_4 = _loss_numbers(
+_RABBITMQ_4_LOSSES = _loss_numbers(
     ("type", "type", _SAME_VALUE),
     ("app_id", "app-id", _SAME_VALUE),
     ("cluster_id", "cluster-id", _NO_VALUE),
@@ -209,12 +209,12 @@ _LOSSES_4 = _loss_numbers(
 _RABBITMQ_3_10_PROPERTIES = {
     "correlation-id": _field_rule("correlation-id", Form.TEXT, "properties.correlation_id"),
     "message-id": _field_rule("message-id", Form.TEXT, "properties.message_id"),
-    "timestamp": _field_rule("timestamp", Form.MOMENT, "properties.creation_time"),
+    "timestamp": _field_rule("timestamp", Form.SAME_NUMBER_OF_MS, "properties.creation_time"),
     "type": PropertyRule("type", Form.TEXT),
     "user-id": _field_rule("user-id", Form.USER, "properties.user_id"),
     "app-id": PropertyRule("app-id", Form.TEXT),
 }
-_LOSSES_3_10 = _loss_numbers(
+_RABBITMQ_3_10_LOSSES = _loss_numbers(
     ("type", "left-out", _NO_VALUE),
     ("app_id", "left-out", _NO_VALUE),
     ("cluster_id", "left-out", _NO_VALUE),
@@ -226,9 +226,13 @@ _LOSSES_3_10 = _loss_numbers(
 LOSSLESS = ToAmqp10Rules(
     _lossless_rules(),
     residual_headers=[
-        name.encode() for name in sorted({NAME, *BY_ANNOTATION, *OF_BROKER, *SECTIONS})
+        name.encode()
+        for name in sorted({NAME, *ROW_BY_ANNOTATION, *BROKER_NAMES, *SECTION_HEADERS})
     ],
-    death_headers=[(name.encode(), ord(HEADERS[name])) for name in sorted(HEADERS.keys() - COUNTS)],
+    death_headers=[
+        (name.encode(), ord(ADDED_HEADER_LETTERS[name]))
+        for name in sorted(ADDED_HEADER_LETTERS.keys() - PER_DELIVERY_NAMES)
+    ],
     is_lossless=True,
 )
 
@@ -241,8 +245,8 @@ def _make_rules(version: BrokerVersion) -> ToAmqp10Rules:
                 _RABBITMQ_3_10_PROPERTIES.get(rule.wire_name, rule)
                 for rule in _RABBITMQ_4_PROPERTIES
             ),
-            _LOSSES_3_10,
-            address="/queue/",
+            _RABBITMQ_3_10_LOSSES,
+            address_prefix="/queue/",
             delivery_count=0x40,
             is_plugin=True,
             is_stream=version.stream,
@@ -250,8 +254,8 @@ def _make_rules(version: BrokerVersion) -> ToAmqp10Rules:
         )
     return ToAmqp10Rules(
         _RABBITMQ_4_PROPERTIES,
-        _LOSSES_4,
-        address="/queues/" if version.queue_addresses else "",
+        _RABBITMQ_4_LOSSES,
+        address_prefix="/queues/" if version.queue_addresses else "",
         is_stream=version.stream,
         broker_annotations_first=version.broker_annotations_first,
         trims_nulls=version.trims_nulls,

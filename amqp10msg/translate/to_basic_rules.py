@@ -17,11 +17,15 @@ from amqp10msg.basic.properties import decode_field, encode_field
 from amqp10msg.brokers import STREAM_FILTER_VALUE
 from amqp10msg.message import Message
 from amqp10msg.sections import Data
-from amqp10msg.translate._delivery import ANNOTATIONS, HEADERS, report_former_ttl
+from amqp10msg.translate._delivery import (
+    ADDED_ANNOTATION_TYPES,
+    ADDED_HEADER_LETTERS,
+    report_former_ttl,
+)
 from amqp10msg.translate._headers import (
-    INTERNAL,
     NOTHING,
-    SECTIONS,
+    SECTION_HEADERS,
+    UNDELIVERED_ANNOTATIONS,
     header_value,
     property_name,
     section_and_key,
@@ -61,26 +65,36 @@ __all__ = ["PlainValues", "ToBasicRules", "rules_of"]
 Row: TypeAlias = tuple[int, int, str]
 
 # The index of the 0-9-1 property for each field that has a row in the correspondence.
-_PROPERTY_OF_FIELD = {
+_PROPERTY_INDEX_BY_FIELD = {
     row.field.replace("_", "-"): row.number - 1 for row in ROWS if row.section == "properties"
 }
 _ROWS_BY_NUMBER = {row.number: row for row in ROWS}
-_PROPERTY_INDEXES = {row.name: row.number - 1 for row in ROWS}
+_PROPERTY_INDEX_BY_NAME = {row.name: row.number - 1 for row in ROWS}
 #: Names of headers and keys of annotations with a special meaning to this library or to brokers.
 SPECIAL_NAMES = [
     name.encode()
-    for name in sorted({NAME, STREAM_FILTER_VALUE, *HEADERS, *ANNOTATIONS, *INTERNAL, *SECTIONS})
+    for name in sorted(
+        {
+            NAME,
+            STREAM_FILTER_VALUE,
+            *ADDED_HEADER_LETTERS,
+            *ADDED_ANNOTATION_TYPES,
+            *UNDELIVERED_ANNOTATIONS,
+            *SECTION_HEADERS,
+        }
+    )
 ]
-# The engine's names for the types of the annotations that RabbitMQ adds; else "array".
+# The engine's names for the value types of the annotations that RabbitMQ adds; "array" for Array.
 _ENGINE_TYPE_NAMES = {int: "long", str: "string"}
 _BROKER_ANNOTATION_TYPES = [
-    (key.encode(), _ENGINE_TYPE_NAMES.get(kind, "array")) for key, kind in ANNOTATIONS.items()
+    (key.encode(), _ENGINE_TYPE_NAMES.get(kind, "array"))
+    for key, kind in ADDED_ANNOTATION_TYPES.items()
 ]
-# For decoding single values of messages that have already passed the caller's limits.
+# Limits for decoding single values of messages that have already passed the caller's limits.
 _VALUE_LIMITS = Limits(depth=64, zero_width=1_000)
-_FIRST_COMPOUND = 0xC0  # the lowest constructor of lists, maps and arrays, except the empty list
-_LIST0 = 0x45  # the constructor of the empty list
-_DESCRIBED = 0x00
+_FIRST_COMPOUND_CODE = 0xC0  # the lowest constructor of non-empty lists, maps and arrays
+_EMPTY_LIST_CODE = 0x45  # the constructor of the empty list
+_DESCRIBED_CODE = 0x00
 # An empty data section and a null amqp-value section, to complete a message that lacks a body.
 _DATA_BODY, _VALUE_BODY = bytes.fromhex("005375a000"), bytes.fromhex("00537740")
 
@@ -90,8 +104,8 @@ class ToBasicRules:
     """The rules of a profile, which the compiled engine copies when it is created.
 
     Attributes:
-        way: how sections are translated: ``lossless``; ``converted`` like in RabbitMQ 4; or ``kept
-            whole`` as headers like in RabbitMQ 3.10.
+        section_conversion: ``lossless``; ``converted`` like in RabbitMQ 4; or ``kept whole`` as
+            headers like in RabbitMQ 3.10.
         rows_before_headers: rows of fields whose losses are reported before the losses of
             application properties.
         rows_after_headers: rows of fields whose losses are reported after the losses of application
@@ -105,7 +119,7 @@ class ToBasicRules:
             long, string or array.
     """
 
-    way: str
+    section_conversion: str
     rows_before_headers: Sequence[Row]
     rows_after_headers: Sequence[Row] = ()
     durable_by_default: bool = False
@@ -118,9 +132,11 @@ class ToBasicRules:
 def _make_rows(forms: dict[str, str]) -> tuple[Row, ...]:
     """Return a row for each field of `forms`, which maps names of fields to names of forms."""
     renamed = (
-        {"group-id": _PROPERTY_INDEXES["app_id"]} if forms.get("group-id") == "renamed" else {}
+        {"group-id": _PROPERTY_INDEX_BY_NAME["app_id"]}
+        if forms.get("group-id") == "renamed"
+        else {}
     )
-    targets = _PROPERTY_OF_FIELD | renamed
+    targets = _PROPERTY_INDEX_BY_FIELD | renamed
     return tuple(
         (PROPERTY_NAMES.index(name), targets.get(name, -1), form) for name, form in forms.items()
     )
@@ -175,7 +191,7 @@ def rules_of(version: BrokerVersion | None) -> ToBasicRules:
         "creation-time": "whole seconds",
         "content-type": "text",
         "content-encoding": "text",
-        **dict.fromkeys(to_basic.LEFT_OUT, "dropped"),
+        **dict.fromkeys(to_basic.LOST_FIELDS, "dropped"),
     }
     return ToBasicRules(
         "converted", _ID_ROWS, _make_rows(late), version.durable_by_default, version.stream
@@ -279,7 +295,7 @@ class PlainValues:
         carry_encodings(draft)
         seconds = draft.property_values.pop("timestamp", None)
         texts = [
-            (_PROPERTY_INDEXES[name], text.encode("utf-8"))
+            (_PROPERTY_INDEX_BY_NAME[name], text.encode("utf-8"))
             for name, text in draft.property_values.items()
         ]
         residual = draft.carried.get(SPARSE_PROPERTIES, {})
@@ -363,7 +379,7 @@ class PlainValues:
             is_saved: whether the message has a residual from a translation of 0-9-1.
         """
         if not is_annotation and (
-            octets[0] >= _FIRST_COMPOUND or octets[0] in (_LIST0, _DESCRIBED)
+            octets[0] >= _FIRST_COMPOUND_CODE or octets[0] in (_EMPTY_LIST_CODE, _DESCRIBED_CODE)
         ):
             return None
         notes = Notes()

@@ -15,7 +15,7 @@ from amqp10msg import Header, Message, Properties, ULong
 from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
 from amqp10msg.testing import basic_messages, messages
 from amqp10msg.translate import to_amqp10, to_basic
-from amqp10msg.translate.report import ADDED_AT_DELIVERY
+from amqp10msg.translate.report import ADDED_AT_DELIVERY_REASON
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make setup")
 
@@ -145,7 +145,7 @@ def test_stats_count_values_lost_for_good_after_recoverable_ones() -> None:
     first, second = Stats(), Stats()
     first.add_losses(losses_of(("headers['k']", "retyped", True, "it comes back")))
     second.add_losses(losses_of(("headers['k']", "retyped", False, "it does not")))
-    mark = ("headers['x-delivery-count']", "dropped", False, ADDED_AT_DELIVERY)
+    mark = ("headers['x-delivery-count']", "dropped", False, ADDED_AT_DELIVERY_REASON)
     second.add_losses(losses_of(mark, mark))
 
     for one, other in ((first, second), (second, first)):

@@ -175,7 +175,7 @@ ENTRY = """    LOSSLESS.derive(
 
 @pytest.mark.once
 def test_profile_is_added_by_one_entry(tmp_path: Path) -> None:
-    start = "_TABLE = (\n    LOSSLESS,\n"
+    start = "_PROFILES = (\n    LOSSLESS,\n"
     copy_package(tmp_path, "translate/profiles.py", start, start + ENTRY)
 
     program = (

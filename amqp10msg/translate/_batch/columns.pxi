@@ -57,7 +57,7 @@ cdef inline bint equals_bytes(cursor p, Py_ssize_t n, bytes other) noexcept:
     return is_same(p, n, <cursor> PyBytes_AS_STRING(other), PyBytes_GET_SIZE(other))
 
 
-cdef inline int put_out(Out* o, Out* other) except -1:
+cdef inline int put_buffer(Out* o, Out* other) except -1:
     return put(o, other.at, other.size)
 
 
@@ -220,8 +220,8 @@ cdef class Column:
 
     Args:
         rows: the number of cells.
-        given: the validity bitmap (None if no cell is null), the 32-bit offsets, the data (None if
-            empty), and the index of the first cell; or None for a column of nulls.
+        buffers: the validity bitmap (None if no cell is null), the 32-bit offsets, the data (None
+            if empty), and the index of the first cell; or None for a column of nulls.
 
     Raises:
         ValueError: the buffers are too small.
@@ -233,12 +233,12 @@ cdef class Column:
     cdef Py_ssize_t first, size
     cdef bint is_there, are_all
 
-    def __cinit__(self, Py_ssize_t rows, given):
-        self.is_there = given is not None
+    def __cinit__(self, Py_ssize_t rows, buffers):
+        self.is_there = buffers is not None
         self.are_all = True
         if not self.is_there:
             return
-        valid, offsets, data, first = given
+        valid, offsets, data, first = buffers
         self.first = first
         self.are_all = valid is None
         self.size = 0
@@ -283,8 +283,8 @@ cdef class Bits:
 
     Args:
         rows: the number of cells.
-        given: the validity bitmap (None if no cell is null), the bitmap of values, and the index of
-            the first cell; or None for a column of nulls.
+        buffers: the validity bitmap (None if no cell is null), the bitmap of values, and the index
+            of the first cell; or None for a column of nulls.
 
     Raises:
         ValueError: the buffers are too small.
@@ -294,12 +294,12 @@ cdef class Bits:
     cdef Py_ssize_t first
     cdef bint is_there, are_all
 
-    def __cinit__(self, Py_ssize_t rows, given):
-        self.is_there = given is not None and rows > 0
+    def __cinit__(self, Py_ssize_t rows, buffers):
+        self.is_there = buffers is not None and rows > 0
         self.are_all = True
         if not self.is_there:
             return
-        valid, bits, first = given
+        valid, bits, first = buffers
         self.first = first
         self.are_all = valid is None
         self.bits = memoryview(bits).cast("B")

@@ -1,16 +1,16 @@
 # Structures of `ToAmqp10`: the parsed 0-9-1 message, and the rules of a profile.
 
 cdef enum:
-    # Besides ODD and GOOD, the result of `check_value` for a value without a counterpart in 1.0.
-    LACKING = 2
-    # Maximum number of elements in arrays and tables. A message with more is odd.
+    # The result of `check_value` for a value that only the residual can hold.
+    RESIDUAL_ONLY = 2
+    # Maximum number of elements in arrays and tables. A message with more is unsupported.
     MOST_ITEMS = 4096
     # Maximum size in bytes of a long string that RabbitMQ treats as text.
     LONGEST_TEXT = 4096
     # Size in bytes above which a scratch buffer is freed after use.
     MOST_KEPT = 1 << 20
 
-# The conversion of a property. These are the numbers of `to_amqp10_rules.Form`.
+# The conversions of properties, with the numbers of `to_amqp10_rules.Form`.
 cdef enum:
     TEXT_FORM
     ID_FORM
@@ -26,7 +26,7 @@ cdef enum:
     USER_FORM
     ADDRESS_FORM
 
-# The destination of a header.
+# Where a header of the 0-9-1 message goes in the 1.0 message.
 cdef enum:
     UNPLACED
     LEFT_OUT
@@ -36,7 +36,7 @@ cdef enum:
     RESIDUAL_HEADER
 
 # The translated value that a loss reports: none, the original value, 1, or "binary". These are the
-# numbers of `to_amqp10_rules.AFTER`.
+# numbers of `to_amqp10_rules.AFTER_NUMBERS`.
 cdef enum:
     NOTHING_AFTER
     SAME_AFTER
@@ -49,12 +49,11 @@ cdef enum:
     REDELIVERED = PROPERTIES
     FIRST_HEADER = PROPERTIES + 1
 
-# A `to_amqp10_rules.PropertyRule`: `place` is the index of the field, `key` the annotation, and
-# `only` the only number that goes into the annotation.
+# The C copy of a `to_amqp10_rules.PropertyRule`.
 cdef struct PropertyRule:
-    int form, section, place, code, only
+    int form, section, field_index, code, annotated_number
     const char* name
-    const char* key
+    const char* annotation
 
 cdef struct PropertyLoss:
     int index, loss, after
@@ -67,14 +66,13 @@ cdef struct Rules:
     bint own_first, trims, any_user
     const char* address
 
-# A header: its bytes from the name (`start`) to the end of the value (`stop`), its destination
-# (`place`), and its encoded 1.0 value from the residual (`kept`).
+# A header of a 0-9-1 message.
 cdef struct Field:
-    cursor start, stop, name
-    Py_ssize_t size
-    int letter, place
+    cursor start, stop, name  # the header's bytes are from `start`, its name, to `stop`
+    Py_ssize_t size  # the size of the name in bytes
+    int letter, destination
     Value value
-    Span kept
+    Span residual_value  # the header's encoded 1.0 value, if the residual has it
 
 # A parsed 0-9-1 message, with the encoded sections and values of its residual.
 cdef struct Given:
@@ -84,26 +82,28 @@ cdef struct Given:
     Field[MOST] fields
     Py_ssize_t count
     Span exchange, routing_key, body, residual
-    bint redelivered, is_delivered, is_marked, has_facts, has_offset, has_unplaced, is_empty
+    bint redelivered, is_delivered, is_marked, has_delivery_headers, has_offset, has_unplaced
+    bint is_empty
     bint has_own_offset  # the sender set a stream offset, which RabbitMQ 3.10 delivers
     int64_t own_offset
     Span[SAVED] saved
     bint has_saved
-    Span header, delivery, annotations, properties, application, footer, shape
+    Span header, delivery, annotations, properties, application, footer, data_heads
     bint[FIELDS] keeps
     Span[FIELDS] kept
-    # `puts_first` and `places` are from the residual: whether exchange and routing key were the
-    # first annotations, and the original index of each header. `is_moved`: whether a broker has
-    # added or sorted headers. `former` is the header with the residual.
-    bint puts_first, is_moved
+    bint route_first  # the residual says that exchange and routing key were the first annotations
+    bint has_broker_changes  # a broker has added or sorted headers
     Py_ssize_t place_count
-    uint8_t[MOST] places
-    Field former
-    Field[MOST] own  # scratch
+    uint8_t[MOST] original_indexes  # the original index of each header, from the residual
+    Field residual_header  # the header that contains the residual
+    Field[MOST] sender_fields  # scratch memory for reordering the headers
 
 
 cdef int width_of(int letter) noexcept nogil:
-    """Return a type's width in bytes; -4 for a four-byte size prefix, -1 for an unknown letter."""
+    """Return the width in bytes of a type letter's values.
+
+    -4 if the values have a four-byte size prefix, -1 for an unknown letter.
+    """
     if letter == c"S" or letter == c"x" or letter == c"A" or letter == c"F":
         return -4
     if letter == c"I" or letter == c"i" or letter == c"f":
@@ -120,22 +120,25 @@ cdef int width_of(int letter) noexcept nogil:
 
 
 cdef int read_content(cursor* place, cursor stop, int letter, Value* v) noexcept nogil:
-    """Read a field's value and skip it. Return ODD if it is truncated or of an unknown type."""
+    """Read a field's value, after its type letter.
+
+    Return UNSUPPORTED if the value is truncated or the letter is unknown.
+    """
     cdef cursor p = place[0]
     cdef int width = width_of(letter)
     v.start = v.at = p
     v.number = 0
     if width == -4:
         if stop - p < 4:
-            return ODD
+            return UNSUPPORTED
         v.n = <Py_ssize_t> unsigned_at(p, 4)
         v.at = p + 4
         if v.n > stop - v.at:
-            return ODD
+            return UNSUPPORTED
         place[0] = v.at + v.n
-        return GOOD
+        return OK
     if width < 0 or width > stop - p:
-        return ODD
+        return UNSUPPORTED
     v.n = width
     place[0] = p + width
     v.number = <int64_t> unsigned_at(p, width)
@@ -145,25 +148,28 @@ cdef int read_content(cursor* place, cursor stop, int letter, Value* v) noexcept
         v.number = <int16_t> <uint16_t> v.number
     elif letter == c"b":
         v.number = <int8_t> <uint8_t> v.number
-    return GOOD
+    return OK
 
 
 cdef int next_field(
-    cursor* place, cursor stop, int around, Span* name, int* letter, Value* v
+    cursor* place, cursor stop, int container, Span* name, int* letter, Value* v
 ) noexcept nogil:
-    """Read the next field of an array, or of a table (with its name). Return ODD if truncated."""
+    """Read the next field of an array, or of a table (with its name).
+
+    `container` is the type letter of the array or table. Return UNSUPPORTED if truncated.
+    """
     cdef cursor p = place[0]
-    if around == c"F":
+    if container == c"F":
         if stop - p < p[0] + 2:
-            return ODD
+            return UNSUPPORTED
         name.at, name.n = p + 1, p[0]
         p += 1 + name.n
     letter[0] = p[0]
     p += 1
-    if read_content(&p, stop, letter[0], v) == ODD:
-        return ODD
+    if read_content(&p, stop, letter[0], v) == UNSUPPORTED:
+        return UNSUPPORTED
     place[0] = p
-    return GOOD
+    return OK
 
 
 cdef inline bint is_finite_field(int letter, int64_t bits) noexcept nogil:
@@ -182,7 +188,7 @@ cdef inline bint is_plain_ascii(cursor p, Py_ssize_t n) noexcept nogil:
 
 
 cdef bint is_text_throughout(int letter, Value* v) noexcept nogil:
-    """Whether all long strings in a field, or the field itself, are UTF-8."""
+    """Whether the long strings of a field, at all levels of nesting, are UTF-8."""
     cdef cursor p = v.at
     cdef cursor stop = p + v.n
     cdef Value inner
@@ -193,9 +199,9 @@ cdef bint is_text_throughout(int letter, Value* v) noexcept nogil:
     if letter != c"A" and letter != c"F":
         return True
     while p < stop:
-        if next_field(&p, stop, letter, &name, &code, &inner) == ODD or not is_text_throughout(
-            code, &inner
-        ):
+        if next_field(&p, stop, letter, &name, &code, &inner) == UNSUPPORTED:
+            return False
+        if not is_text_throughout(code, &inner):
             return False
     return True
 
@@ -208,7 +214,7 @@ cdef inline Py_ssize_t begin_compound(Out* o) except -1:
 
 
 cdef int end_compound(Out* o, Py_ssize_t start, int code, Py_ssize_t count) except -1:
-    """Write the head of a list or map whose items were written. `code`: its short constructor."""
+    """Write the head of a list or map after its items; `code` is the short form's constructor."""
     cdef Py_ssize_t size = o.size - start - 3
     cdef uint8_t* head
     if size < 255:
@@ -263,7 +269,7 @@ cdef bint is_one_section(cursor p, Py_ssize_t n, int code) noexcept nogil:
     cdef cursor stop = p + n
     cdef Span found
     found.at = NULL
-    return skip_section(&p, stop, code, &found) == GOOD and found.at != NULL and p == stop
+    return skip_section(&p, stop, code, &found) == OK and found.at != NULL and p == stop
 
 
 cdef bytes encode_text(text):
@@ -276,7 +282,8 @@ cdef bytes content_header_of(properties, Original original, Py_ssize_t size):
 
     Args:
         properties: the properties.
-        original: the bytes that they were decoded from; None if they have changed since then.
+        original: the bytes that the properties were decoded from; None if the properties have
+            changed since then.
         size: the size of the body in bytes.
     """
     cdef cursor p
@@ -362,17 +369,17 @@ cdef int put_double(Out* o, int letter, Value* v) except -1:
 cdef int read_kept_fields(Given* g, cursor* p, cursor stop) except -1:
     """Read from a residual the fields of the original properties section."""
     cdef uint64_t count = 0, index = 0, n = 0, i
-    if cbor_read(p, stop, 5, &count) == ODD:
-        return ODD
+    if cbor_read(p, stop, 5, &count) == UNSUPPORTED:
+        return UNSUPPORTED
     for i in range(count):
-        if cbor_read(p, stop, 0, &index) == ODD or index >= FIELDS:
-            return ODD
-        if cbor_read(p, stop, 2, &n) == ODD:
-            return ODD
+        if cbor_read(p, stop, 0, &index) == UNSUPPORTED or index >= FIELDS:
+            return UNSUPPORTED
+        if cbor_read(p, stop, 2, &n) == UNSUPPORTED:
+            return UNSUPPORTED
         g.keeps[index] = True
         g.kept[index].at = p[0] - <Py_ssize_t> n
         g.kept[index].n = <Py_ssize_t> n
-    return GOOD
+    return OK
 
 
 cdef int read_kept_values(Given* g, cursor* p, cursor stop) except -1:
@@ -380,19 +387,19 @@ cdef int read_kept_values(Given* g, cursor* p, cursor stop) except -1:
     cdef uint64_t count = 0, size = 0, n = 0, i
     cdef cursor name
     cdef Py_ssize_t k
-    if cbor_read(p, stop, 5, &count) == ODD:
-        return ODD
+    if cbor_read(p, stop, 5, &count) == UNSUPPORTED:
+        return UNSUPPORTED
     for i in range(count):
-        if cbor_read(p, stop, 3, &size) == ODD:
-            return ODD
+        if cbor_read(p, stop, 3, &size) == UNSUPPORTED:
+            return UNSUPPORTED
         name = p[0] - <Py_ssize_t> size
-        if cbor_read(p, stop, 2, &n) == ODD:
-            return ODD
+        if cbor_read(p, stop, 2, &n) == UNSUPPORTED:
+            return UNSUPPORTED
         for k in range(g.count):
             if is_same(g.fields[k].name, g.fields[k].size, name, <Py_ssize_t> size):
-                g.fields[k].kept.at = p[0] - <Py_ssize_t> n
-                g.fields[k].kept.n = <Py_ssize_t> n
-    return GOOD
+                g.fields[k].residual_value.at = p[0] - <Py_ssize_t> n
+                g.fields[k].residual_value.n = <Py_ssize_t> n
+    return OK
 
 
 cdef int read_residual(Given* g, Out* o) except -1:
@@ -402,43 +409,43 @@ cdef int read_residual(Given* g, Out* o) except -1:
     cdef Py_ssize_t k
     cdef Span section
     o.size = 0
-    if read_base64(o, g.residual.at, g.residual.n) == ODD or o.size < 3:
-        return ODD
+    if read_base64(o, g.residual.at, g.residual.n) == UNSUPPORTED or o.size < 3:
+        return UNSUPPORTED
     p = o.at
     stop = p + o.size
     if p[0] != 0x83 or p[1] != 1:
-        return ODD
+        return UNSUPPORTED
     p += 2
-    if cbor_read(&p, stop, 5, &count) == ODD:
-        return ODD
+    if cbor_read(&p, stop, 5, &count) == UNSUPPORTED:
+        return UNSUPPORTED
     for i in range(count):
-        if cbor_read(&p, stop, 0, &key) == ODD:
-            return ODD
+        if cbor_read(&p, stop, 0, &key) == UNSUPPORTED:
+            return UNSUPPORTED
         if key == 2:
-            if cbor_read(&p, stop, 4, &n) == ODD or n > MOST:
-                return ODD
+            if cbor_read(&p, stop, 4, &n) == UNSUPPORTED or n > MOST:
+                return UNSUPPORTED
             g.place_count = <Py_ssize_t> n
             for k in range(g.place_count):
-                if cbor_read(&p, stop, 0, &key) == ODD or key >= n or met >> key & 1:
-                    return ODD
+                if cbor_read(&p, stop, 0, &key) == UNSUPPORTED or key >= n or met >> key & 1:
+                    return UNSUPPORTED
                 met |= <uint64_t> 1 << key
-                g.places[k] = <uint8_t> key
+                g.original_indexes[k] = <uint8_t> key
         elif key == 4:
-            if cbor_read(&p, stop, 0, &key) == ODD or key != 1:
-                return ODD
-            g.puts_first = True
+            if cbor_read(&p, stop, 0, &key) == UNSUPPORTED or key != 1:
+                return UNSUPPORTED
+            g.route_first = True
         elif key == DATA_CODE:  # the heads of the data sections
-            if cbor_read(&p, stop, 4, &count_of_parts) == ODD:
-                return ODD
-            g.shape.at = p
+            if cbor_read(&p, stop, 4, &count_of_parts) == UNSUPPORTED:
+                return UNSUPPORTED
+            g.data_heads.at = p
             while count_of_parts:
                 count_of_parts -= 1
-                if cbor_read(&p, stop, 2, &n) == ODD:
-                    return ODD
-            g.shape.n = p - g.shape.at
+                if cbor_read(&p, stop, 2, &n) == UNSUPPORTED:
+                    return UNSUPPORTED
+            g.data_heads.n = p - g.data_heads.at
         elif key == FOOTER_CODE or HEADER_CODE <= key <= APPLICATION_PROPERTIES_CODE:
-            if cbor_read(&p, stop, 2, &n) == ODD:
-                return ODD
+            if cbor_read(&p, stop, 2, &n) == UNSUPPORTED:
+                return UNSUPPORTED
             section.at = p - <Py_ssize_t> n
             section.n = <Py_ssize_t> n
             if key == HEADER_CODE:
@@ -454,14 +461,14 @@ cdef int read_residual(Given* g, Out* o) except -1:
             else:
                 g.application = section
         elif key == 0x173:
-            if read_kept_fields(g, &p, stop) == ODD:
-                return ODD
+            if read_kept_fields(g, &p, stop) == UNSUPPORTED:
+                return UNSUPPORTED
         elif key == 0x174:
-            if read_kept_values(g, &p, stop) == ODD:
-                return ODD
+            if read_kept_values(g, &p, stop) == UNSUPPORTED:
+                return UNSUPPORTED
         else:
-            return ODD
-    return GOOD  # the reverse translation compares the checksum with the whole residual
+            return UNSUPPORTED
+    return OK  # the checksum is not read: `check_restored` compares the whole residual
 
 
 cdef bint are_upper_digits(cursor p, Py_ssize_t n) noexcept nogil:
@@ -485,21 +492,20 @@ cdef bint section_contains(Span* section, cursor p, Py_ssize_t n) noexcept nogil
 
 
 cdef int restore_header_order(Given* g) noexcept nogil:
-    """Restore the sender's headers, in the order before a broker sorted them or added some.
-    """
+    """Remove headers that a broker added, and undo its sorting of the sender's headers."""
     cdef Py_ssize_t i, count = 0
     cdef bint is_sorted = g.place_count > 0
     cdef Field* field
     cdef Field* last = NULL
     for i in range(g.count):
         field = &g.fields[i]
-        if field.place == UNPLACED:
-            return ODD
-        if field.place == RESIDUAL_HEADER:
-            g.former = field[0]
-            g.is_moved = g.is_moved or i < g.count - 1
-        elif field.place == LEFT_OUT:
-            g.is_moved = True
+        if field.destination == UNPLACED:
+            return UNSUPPORTED
+        if field.destination == RESIDUAL_HEADER:
+            g.residual_header = field[0]
+            g.has_broker_changes = g.has_broker_changes or i < g.count - 1
+        elif field.destination == LEFT_OUT:
+            g.has_broker_changes = True
         else:
             is_sorted = is_sorted and (
                 last == NULL or sorts_before(last.name, last.size, field.name, field.size)
@@ -507,13 +513,13 @@ cdef int restore_header_order(Given* g) noexcept nogil:
             last = field
             count += 1
     is_sorted = is_sorted and count == g.place_count
-    if is_sorted or g.is_moved:
-        g.is_moved = True
+    if is_sorted or g.has_broker_changes:
+        g.has_broker_changes = True
         count = 0
         for i in range(g.count):
-            if g.fields[i].place == APPLICATION or g.fields[i].place == ANNOTATION:
-                g.own[g.places[count] if is_sorted else count] = g.fields[i]
+            if g.fields[i].destination == APPLICATION or g.fields[i].destination == ANNOTATION:
+                g.sender_fields[g.original_indexes[count] if is_sorted else count] = g.fields[i]
                 count += 1
-        memcpy(g.fields, g.own, <size_t> count * sizeof(Field))
+        memcpy(g.fields, g.sender_fields, <size_t> count * sizeof(Field))
     g.count = count
-    return GOOD
+    return OK

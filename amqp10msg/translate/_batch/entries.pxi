@@ -50,7 +50,10 @@ cdef inline bint entry_sorts_before(Entry* one, Entry* other, bint by_size) noex
 
 
 cdef bint sort_entries(Entries* entries, uint8_t* places, bint by_size) noexcept nogil:
-    """Set `places` to the indexes of entries, sorted by name. Return whether they were sorted."""
+    """Set `places` to the indexes of entries in the order of their names.
+
+    Return whether the entries were sorted already.
+    """
     cdef Py_ssize_t i, k
     cdef uint8_t held
     cdef bint are_sorted = True

@@ -7,9 +7,9 @@ the C compiler inlines across its parts, which are included below.
 
 The engine translates common messages: with the encodings that this library would choose, or their
 long forms, with one body section, and with losses that the residual and the rows of the
-correspondence cover. Every other message is "odd": the engine undoes its output, and the plain
-rules (in Python) translate it. So the engine never reports errors. A function returns ODD if its
-input makes the message odd, otherwise GOOD.
+correspondence cover. Every other message is unsupported: the engine undoes its output, and the
+plain rules (in Python) translate it. So the engine never reports errors. A function returns
+UNSUPPORTED if its input makes the message unsupported, otherwise OK.
 
 A 0-9-1 message with a residual becomes the message that the residual describes, if its reverse
 translation equals the 0-9-1 message, except for a broker's changes at delivery: sorted headers,
@@ -39,7 +39,7 @@ from amqp10msg.basic.properties import BASIC, encode_properties
 from amqp10msg.basic.tables import FieldArray, FieldTable, ScaledDecimal, as_table
 from amqp10msg.translate import residual, table
 from amqp10msg.translate.losses import ENGINE_LOSSES
-from amqp10msg.translate.rabbitmq.sections import OWN_ANNOTATIONS as OWN_NAMES
+from amqp10msg.translate.rabbitmq.sections import BROKER_ANNOTATION_PREFIXES
 from amqp10msg.translate.rabbitmq.sections import SAVED_SECTIONS
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import Float

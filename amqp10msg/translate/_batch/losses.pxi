@@ -66,7 +66,7 @@ cdef struct Losses:
     Py_ssize_t count
     bint is_counted  # only count the losses, and record which of them are recoverable
 
-# The sizes of the loss columns at the start of a row, to undo an odd row.
+# The sizes of the loss columns at the start of a row, to undo an unsupported row.
 cdef struct Mark:
     Py_ssize_t count, path, action, before, after, reason
 
@@ -134,7 +134,7 @@ cdef int end_losses(Losses* to) except -1:
 
 
 cdef int end_loss(Losses* to, int loss, bint has_after) except -1:
-    """Complete a loss whose path, original value and translated value were written."""
+    """Complete a loss of the kind `loss`, whose path and values were written."""
     return put_loss(to, &LOSS_RULES[loss], True, has_after)
 
 
@@ -151,7 +151,7 @@ cdef int add_text_loss(
 
 
 cdef int put_loss(Losses* to, LossRule* rule, bint has_before, bint has_after) except -1:
-    """Complete a loss of a kind whose path and values were written."""
+    """Complete a loss whose path and values were written, with the attributes of `rule`."""
     to.count += 1
     put_byte(&to.recoverable, rule.recoverable)
     if to.is_counted:

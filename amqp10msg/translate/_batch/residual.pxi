@@ -35,7 +35,7 @@ cdef int put_residual_envelope(Out* o, int count, Out* content) except -1:
     put_byte(o, 0x83)
     put_byte(o, 1)
     cbor_head(o, 5, <uint64_t> count)
-    put_out(o, content)
+    put_buffer(o, content)
     return cbor_head(o, 0, crc32(bytes_at(o.at + 2, o.size - 2)))
 
 
@@ -71,12 +71,12 @@ cdef int put_base64(Out* o, cursor p, Py_ssize_t n) except -1:
 
 
 cdef int read_base64(Out* o, cursor p, Py_ssize_t n) except -1:
-    """Decode base64 in the form that `put_base64` writes. Return ODD for any other form."""
+    """Decode base64 in the form that `put_base64` writes. Return UNSUPPORTED for any other form."""
     cdef uint32_t three
     cdef uint8_t values = 0
     cdef Py_ssize_t i, padding = 0
     if n & 3:
-        return ODD
+        return UNSUPPORTED
     if n:
         padding = 0 if p[n - 1] != c"=" else 1 if p[n - 2] != c"=" else 2
     reserve(o, n // 4 * 3)
@@ -90,32 +90,32 @@ cdef int read_base64(Out* o, cursor p, Py_ssize_t n) except -1:
         n -= 4
     o.size -= padding
     # Unused bits of the last digit must be zero.
-    return ODD if values & 64 or (padding and three & ((1 << 8 * padding) - 1)) else GOOD
+    return UNSUPPORTED if values & 64 or (padding and three & ((1 << 8 * padding) - 1)) else OK
 
 
 cdef int cbor_read(cursor* place, cursor stop, int kind, uint64_t* value) noexcept nogil:
     """Read the head of a CBOR item of this major type; for a string, also skip its bytes.
 
-    Return ODD for another major type, a head that is not the shortest, or a truncated item.
+    Return UNSUPPORTED for another major type, a head that is not the shortest, or a truncated item.
     """
     cdef cursor p = place[0]
     cdef int low, width
     if p >= stop or p[0] >> 5 != kind:
-        return ODD
+        return UNSUPPORTED
     low = p[0] & 31
     p += 1
     value[0] = <uint64_t> low
     if low > 26:
-        return ODD
+        return UNSUPPORTED
     if low > 23:
         width = 1 << (low - 24)
         if stop - p < width:
-            return ODD
+            return UNSUPPORTED
         value[0] = unsigned_at(p, width)
         p += width
         if value[0] < (24 if low == 24 else <uint64_t> 1 << (8 << (low - 25))):
-            return ODD  # the head is not the shortest
+            return UNSUPPORTED  # the head is not the shortest
     if value[0] > <uint64_t> (stop - p) and kind > 0:
-        return ODD
+        return UNSUPPORTED
     place[0] = p + (<Py_ssize_t> value[0] if kind == 2 or kind == 3 else 0)
-    return GOOD
+    return OK

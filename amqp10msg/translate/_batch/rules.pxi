@@ -10,7 +10,7 @@ cdef enum:
     KINDS_OF_VALUES = NO_KIND + 1
     # Size in bytes of class, weight and body size, the first fields of a content header.
     BEFORE_PROPERTIES = 12
-    # In bytes. A longer user-id that is not ASCII can crash the broker.
+    # Size in bytes. A longer user-id that is not ASCII can crash the broker.
     LONGEST_USER = 128
 
 # The indexes of the properties of class basic, in the order of their flag bits, highest bit first.
@@ -49,38 +49,38 @@ cdef const char* ROW_PREFIX
 # Prefixes of 0-9-1 ids that represent a binary or a ulong.
 cdef const char* BINARY_ID
 cdef const char* NUMBER_ID
-# Sizes in bytes: `residual.MAX_UNTRIED_SIZE` and `MAX_FITTING_SIZE`, the maximum size of a content
-# header, and `table.ALWAYS_SHORT_REPLY_TO`.
-cdef Py_ssize_t CERTAIN, ROOMY, MOST_CONTENT, LONGEST_REPLY
-# The type letter for each kind of 1.0 value; 0 if no field can hold it.
+# Sizes in bytes: the constants of `residual` and `table` with these names, and the maximum size of
+# a content header.
+cdef Py_ssize_t MAX_UNTRIED_SIZE, MAX_FITTING_SIZE, MAX_CONTENT_HEADER, ALWAYS_SHORT_REPLY_TO
+# The type letter for each kind of 1.0 value; 0 if no 0-9-1 field can hold values of the kind.
 cdef char[KINDS_OF_VALUES] LETTERS_OF
-cdef list HELD = []  # keeps the bytes alive to which the pointers above point
+cdef list KEPT_ALIVE = []  # the bytes objects to which C pointers of this module point
 
 
 cdef const char* c_text(str given) except NULL:
-    """Return a pointer to an encoded text, whose bytes are kept alive in `HELD`."""
+    """Return a pointer to an encoded text, whose bytes `KEPT_ALIVE` keeps alive."""
     cdef bytes octets = given.encode()
-    HELD.append(octets)
+    KEPT_ALIVE.append(octets)
     return PyBytes_AS_STRING(octets)
 
 
 def _fill():
     """Copy the tables of the plain rules to C when the module is imported."""
     global RESIDUAL, ENCODED_SECTIONS_TYPE_PROPERTY, ROW_PREFIX, BINARY_ID, NUMBER_ID
-    global CERTAIN, ROOMY, MOST_CONTENT, LONGEST_REPLY
-    RESIDUAL, ROW_PREFIX = c_text(residual.NAME), c_text(table.PREFIX)
+    global MAX_UNTRIED_SIZE, MAX_FITTING_SIZE, MAX_CONTENT_HEADER, ALWAYS_SHORT_REPLY_TO
+    RESIDUAL, ROW_PREFIX = c_text(residual.NAME), c_text(table.ANNOTATION_PREFIX)
     ENCODED_SECTIONS_TYPE_PROPERTY = c_text(table.ENCODED_SECTIONS_TYPE_PROPERTY)
     BINARY_ID, NUMBER_ID = c_text(table.BINARY_ID), c_text(table.ULONG_ID)
-    CERTAIN, ROOMY = residual.MAX_UNTRIED_SIZE, residual.MAX_FITTING_SIZE
-    MOST_CONTENT = BEFORE_PROPERTIES + residual.MAX_PROPERTIES
-    LONGEST_REPLY = table.ALWAYS_SHORT_REPLY_TO
+    MAX_UNTRIED_SIZE, MAX_FITTING_SIZE = residual.MAX_UNTRIED_SIZE, residual.MAX_FITTING_SIZE
+    MAX_CONTENT_HEADER = BEFORE_PROPERTIES + residual.MAX_PROPERTIES_SIZE
+    ALWAYS_SHORT_REPLY_TO = table.ALWAYS_SHORT_REPLY_TO
     for row in FORMAT_CODES.values():
-        LETTERS_OF[CODES[<int> row.code].kind] = ord(table.LETTERS.get(row.type, "\0"))
+        LETTERS_OF[CODES[<int> row.code].kind] = ord(table.LETTER_BY_TYPE_NAME.get(row.type, "\0"))
     for i, name in enumerate(table.PROPERTY_FIELDS):
         NAMES[i] = c_text(name.replace("_", "-"))
     for i, (name, header) in enumerate(SAVED_SECTIONS.items()):
         SECTION_NAMES[i], SAVED_NAMES[i] = c_text(name), c_text(header)
-    for i, name in enumerate(OWN_NAMES):
+    for i, name in enumerate(BROKER_ANNOTATION_PREFIXES):
         OWN_ANNOTATIONS[i] = c_text(name)
     if len(ENGINE_LOSSES) != LOSSES:
         raise ImportError("the compiled engine and the table of losses are from different versions")
@@ -100,26 +100,25 @@ cdef struct Made:
     Py_ssize_t split
     bint is_delivered, redelivered, is_certain, is_marked
     Value exchange, routing_key
-    # For the residual: whole sections; fields of the properties section; and whether it has fields,
-    # application properties and heads of data sections.
+    # The sections that the residual contains whole.
     Span header, annotations, properties, application
+    # The single fields of the properties section that the residual contains.
     bint[FIELDS] keeps
     Span[FIELDS] fields
-    bint keeps_field, keeps_entry, keeps_shape
-    # The number of body sections; whether their values have the smallest encodings; and the
-    # sections without a counterpart in 0-9-1.
-    Py_ssize_t parts
-    bint is_usual
-    Span delivery, footer
+    # Whether the residual contains single fields, application properties, heads of data sections.
+    bint keeps_field, keeps_entry, keeps_data_heads
+    Py_ssize_t parts  # the number of body sections
+    bint is_usual  # whether the values in the body sections have the smallest encodings
+    Span delivery, footer  # the sections without a counterpart in 0-9-1
 
 
 cdef bint has_exact_letter(int kind) noexcept nogil:
-    """Whether a field holds values of this kind exactly (except some timestamps)."""
+    """Whether a 0-9-1 field holds 1.0 values of this kind exactly (except some timestamps)."""
     return kind != ULONG and kind != SYMBOL and kind != UUID
 
 
 cdef inline int letter_of(Value* v) noexcept nogil:
-    """Return the type letter of the field for a value; 0 if no field can hold the value."""
+    """Return the type letter for a 1.0 value; 0 if no 0-9-1 field can hold the value."""
     if v.kind == ULONG:
         return c"l" if v.number >= 0 else c"S"
     return 0 if v.kind == TIMESTAMP and v.number < 0 else LETTERS_OF[v.kind]

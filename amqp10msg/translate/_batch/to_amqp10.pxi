@@ -1,6 +1,6 @@
 # Translates encoded 0-9-1 messages to encoded 1.0 messages: one engine for all profiles, for
 # batches and single messages. A `ToAmqp10Rules` defines a profile; the engine copies it when it is
-# created. Messages that the engine does not support are "odd": the plain rules translate them.
+# created. The plain rules (in Python) translate the messages that the engine does not support.
 
 
 @cython.final
@@ -10,7 +10,7 @@ cdef class ToAmqp10:
     Args:
         rules: a `ToAmqp10Rules`.
         user: the required value of a user-id; None to accept any user-id.
-        strict: whether a message with permanent losses is odd.
+        strict: whether a message with permanent losses is unsupported.
         is_symbol: returns whether the 1.0 field can hold a content-type (first argument 0) or
             content-encoding (1), given its bytes, if the body is data.
         field_json: returns the JSON of a field's value, given the encoded field.
@@ -21,7 +21,7 @@ cdef class ToAmqp10:
 
     cdef object field_json, header_path
     cdef Symbols symbols
-    cdef list held  # keeps the bytes alive to which pointers in `rules` point
+    cdef list kept_alive  # the bytes objects to which pointers in `rules` point
     cdef list unplaced_names, history
     cdef bytes delivered_header, delivered_annotations
     cdef bytes user
@@ -34,7 +34,8 @@ cdef class ToAmqp10:
     cdef Out there, unpacked, packed
     cdef list single  # the losses of a single message; None in a batch
     cdef bint strict, is_refused
-    cdef bint is_busy, lacks  # lacks: the last array or table that was checked is LACKING
+    cdef bint is_busy
+    cdef bint is_residual_only  # the last result of `check_nested`
     cdef Py_ssize_t items
 
     def __cinit__(
@@ -46,7 +47,7 @@ cdef class ToAmqp10:
         self.header_path = header_path
         self.user = user
         self.lossless, self.plugin = proofs
-        self.held = []
+        self.kept_alive = []
         self.copy_rules(rules)
         self.begin()
 
@@ -58,9 +59,9 @@ cdef class ToAmqp10:
         free_out(&self.packed)
 
     cdef const char* c_text_of(self, text) except NULL:
-        """Return a pointer to an encoded text, whose bytes are kept alive in `held`."""
+        """Return a pointer to an encoded text, whose bytes `kept_alive` keeps alive."""
         octets = text.encode()
-        self.held.append(octets)
+        self.kept_alive.append(octets)
         return PyBytes_AS_STRING(octets)
 
     cdef int copy_rules(self, rules) except -1:
@@ -70,12 +71,12 @@ cdef class ToAmqp10:
         cdef int i
         for i, given in enumerate(rules.properties):
             row = &to.rows[i]
-            row.form, row.section, row.place, row.code, row.only = (
+            row.form, row.section, row.field_index, row.code, row.annotated_number = (
                 given.form, given.section, given.field_index, given.text_constructor,
                 given.annotated_number
             )
             row.name = self.c_text_of(given.wire_name)
-            row.key = self.c_text_of(given.annotation) if given.annotation else NULL
+            row.annotation = self.c_text_of(given.annotation) if given.annotation else NULL
         to.loss_count = 0
         for index, loss, after in rules.losses:
             to.losses[to.loss_count].index = index
@@ -89,7 +90,9 @@ cdef class ToAmqp10:
         to.trims = rules.trims_nulls
         to.delivery_count = rules.delivery_count
         to.any_user = self.user is None
-        to.address = self.c_text_of(rules.address) if rules.address else NULL
+        to.address = (
+            self.c_text_of(rules.address_prefix) if rules.address_prefix else NULL
+        )
         self.unplaced_names = rules.residual_headers
         self.history = rules.death_headers
         return 0
@@ -103,7 +106,9 @@ cdef class ToAmqp10:
     def run(
         self, Py_ssize_t rows, content_header, payload, exchange, routing_key, redelivered
     ):
-        """Translate a batch. Return the numbers of the odd rows, and the buffers of the output.
+        """Translate a batch.
+
+        Return the indexes of the unsupported rows, and the buffers of the output.
 
         Args:
             rows: the number of rows.
@@ -118,7 +123,7 @@ cdef class ToAmqp10:
         cdef Given* g = &self.given
         cdef Py_ssize_t row
         cdef Span header
-        cdef list odd = []
+        cdef list unsupported = []
         cdef bint are_all = True, has_header, has_body
         self.begin()
         for row in range(rows):
@@ -127,20 +132,20 @@ cdef class ToAmqp10:
             exchanges.cell(row, &g.exchange)
             keys.cell(row, &g.routing_key)
             g.redelivered = bits.bit(row)
-            if has_header and self.row(&header) == GOOD:
+            if has_header and self.row(&header) == OK:
                 put_byte(&self.there, 1)
                 continue
             are_all = False
             if has_header or has_body:
-                odd.append(row)
+                unsupported.append(row)
             put_byte(&self.there, 0)
             end_cell(&self.wire)
             end_losses(&self.losses)
         valid = None if are_all else bitmap_of(&self.there)
-        return odd, (valid, buffers_of(&self.wire), losses_of(&self.losses))
+        return unsupported, (valid, buffers_of(&self.wire), losses_of(&self.losses))
 
     def translate_one(self, basic):
-        """Translate a `BasicMessage`; return None if it is odd.
+        """Translate a `BasicMessage`; return None if it is unsupported.
 
         Returns:
             The result of `encoded`; and if there are losses, the values of the properties and the
@@ -159,7 +164,7 @@ cdef class ToAmqp10:
         if type(body) is not bytes:
             return None
         original = BASIC_LAYOUT.unchanged(properties, values, "rabbitmq")
-        # Values with other types than decoding returns are odd.
+        # Values with other types than decoding returns are unsupported.
         if (original is None or len(original.tables) > 1) and not have_decoded_types(
             values, entries
         ):
@@ -173,7 +178,7 @@ cdef class ToAmqp10:
     def encoded(
         self, bytes content_header not None, bytes body not None, exchange, routing_key, redelivered
     ):
-        """Translate an encoded message; return None if it is odd.
+        """Translate an encoded message; return None if it is unsupported.
 
         Returns:
             The encoded 1.0 message, and a list of losses, each as three numbers: its subject, its
@@ -192,7 +197,7 @@ cdef class ToAmqp10:
         g.redelivered = again
         g.body, g.exchange, g.routing_key = span_of(body), span_of(name), span_of(key)
         try:
-            if self.row(&header) == ODD:
+            if self.row(&header) == UNSUPPORTED:
                 return None
             return copy_bytes(&self.wire.data), losses
         finally:
@@ -203,21 +208,21 @@ cdef class ToAmqp10:
             self.is_busy = False
 
     cdef int row(self, Span* header) except -1:
-        """Translate a message as the next row. Return ODD without output if it is odd."""
+        """Translate a message as the next row, or return UNSUPPORTED without output."""
         cdef Out* o = &self.wire.data
         cdef Py_ssize_t start = o.size
         cdef Mark mark = mark_of(&self.losses)
         if (
-            self.read(header) == ODD
-            or self.put_message(header, o) == ODD
+            self.read(header) == UNSUPPORTED
+            or self.put_message(header, o) == UNSUPPORTED
             or self.is_refused
         ):
             o.size = start
             truncate_losses(&self.losses, &mark)
-            return ODD
+            return UNSUPPORTED
         end_cell(&self.wire)
         end_losses(&self.losses)
-        return GOOD
+        return OK
 
     cdef int put_message(self, Span* header, Out* o) except -1:
         """Write the 1.0 message, and translate it back to check it if that is necessary."""
@@ -225,8 +230,9 @@ cdef class ToAmqp10:
         cdef Py_ssize_t start = o.size
         cdef bint is_returned = g.residual.at != NULL and g.is_delivered, is_proved = False
         if is_returned:
-            # The residual may describe a 1.0 message that was translated after its delivery.
-            g.is_delivered = g.puts_first or (
+            # First write the original 1.0 message, to check it. Its own header and annotations show
+            # whether RabbitMQ had delivered it before it was translated to 0-9-1.
+            g.is_delivered = g.route_first or (
                 (g.header.at == NULL or g.header.n == 0) if g.annotations.at == NULL
                 else section_contains(
                     &g.annotations, <cursor> EXCHANGE, <Py_ssize_t> strlen(EXCHANGE)
@@ -234,18 +240,18 @@ cdef class ToAmqp10:
             )
         while True:
             o.size = start
-            if write(self, o) == ODD:
-                return ODD
+            if write(self, o) == UNSUPPORTED:
+                return UNSUPPORTED
             if is_proved:
-                return GOOD
-            if self.check_restored(header, o.at + start, o.size - start) == ODD:
-                return ODD
+                return OK
+            if self.check_restored(header, o.at + start, o.size - start) == UNSUPPORTED:
+                return UNSUPPORTED
             if g.has_own_offset:
                 insert_own_offset(self, o, start)
             if not is_returned:
-                return GOOD if (
+                return OK if (
                     g.residual.at == NULL or self.lossless.made.redelivered == g.redelivered
-                ) else ODD
+                ) else UNSUPPORTED
             is_proved = g.is_delivered = True
             self.apply_delivery()
 
@@ -277,18 +283,18 @@ cdef class ToAmqp10:
             self.plugin.begin()
             return self.plugin.read(p, n, &body)
         if g.residual.at == NULL:
-            return GOOD
-        # The reverse translation must equal this message, except for changes by a broker.
+            return OK
+        # The reverse translation must give the 0-9-1 message again, except for a broker's changes.
         self.lossless.begin()
         self.lossless.packed = g.residual
         self.lossless.unpacked.at, self.lossless.unpacked.n = self.unpacked.at, self.unpacked.size
         if (
-            self.lossless.translate(p, n, &body) == ODD
+            self.lossless.translate(p, n, &body) == UNSUPPORTED
             or self.lossless.made.is_delivered != g.is_delivered
         ):
-            return ODD
+            return UNSUPPORTED
         p, n = header.at, header.n
-        if g.is_moved:
+        if g.has_broker_changes:
             table = g.given[HEADERS].at
             o.size = 0
             put(o, header.at, table - header.at)
@@ -296,14 +302,14 @@ cdef class ToAmqp10:
             put_number(o, 0, 4)
             for i in range(g.count):
                 put(o, g.fields[i].start, g.fields[i].stop - g.fields[i].start)
-            put(o, g.former.start, g.former.stop - g.former.start)
+            put(o, g.residual_header.start, g.residual_header.stop - g.residual_header.start)
             end_table(o, start)
             table += 4 + g.given[HEADERS].n
             put(o, table, header.at + header.n - table)
             p, n = o.at, o.size
-        return GOOD if is_same(
+        return OK if is_same(
             self.lossless.header.data.at, self.lossless.header.data.size, p, n
-        ) else ODD
+        ) else UNSUPPORTED
 
     # Reading.
 
@@ -319,11 +325,11 @@ cdef class ToAmqp10:
         self.is_refused = False
         g.residual.at = g.header.at = g.annotations.at = NULL
         g.properties.at = g.application.at = NULL
-        g.delivery.at = g.footer.at = g.shape.at = NULL
+        g.delivery.at = g.footer.at = g.data_heads.at = NULL
         for i in range(SAVED):
             g.saved[i].at = NULL
-        g.has_saved = g.has_offset = g.has_unplaced = g.is_empty = g.puts_first = False
-        g.has_facts = g.is_moved = g.has_own_offset = False
+        g.has_saved = g.has_offset = g.has_unplaced = g.is_empty = g.route_first = False
+        g.has_delivery_headers = g.has_broker_changes = g.has_own_offset = False
         g.place_count = 0
         g.is_delivered = g.exchange.n > 0 or g.routing_key.n > 0
         memset(g.keeps, 0, sizeof(g.keeps))
@@ -331,14 +337,14 @@ cdef class ToAmqp10:
         if g.is_delivered and not (
             is_short(g.exchange.at, g.exchange.n) and is_short(g.routing_key.at, g.routing_key.n)
         ):
-            return ODD
+            return UNSUPPORTED
         if stop - p < 14 or unsigned_at(p, 4) != 60 << 16:  # class 60 (basic), and the weight 0
-            return ODD
+            return UNSUPPORTED
         if unsigned_at(p + 4, 8) != <uint64_t> g.body.n:
-            return ODD
+            return UNSUPPORTED
         flags = <int> unsigned_at(p + 12, 2)
         if flags & 3:
-            return ODD
+            return UNSUPPORTED
         p += 14
         for i in range(PROPERTIES):
             g.there[i] = flags >> (15 - i) & 1
@@ -348,38 +354,41 @@ cdef class ToAmqp10:
             v.start = v.at = p
             if i == HEADERS:
                 if stop - p < 4 or <int64_t> unsigned_at(p, 4) > stop - p - 4:
-                    return ODD
+                    return UNSUPPORTED
                 v.n = <Py_ssize_t> unsigned_at(p, 4)
                 p += 4 + v.n
-                if self.read_table(p - v.n, p) == ODD:
-                    return ODD
+                if self.read_table(p - v.n, p) == UNSUPPORTED:
+                    return UNSUPPORTED
                 continue
             form = self.rules.rows[i].form
             v.n = 1 if i == DELIVERY_MODE or i == PRIORITY else 8
             if i != DELIVERY_MODE and i != PRIORITY and i != TIMESTAMP_AT:
                 if p == stop:
-                    return ODD
+                    return UNSUPPORTED
                 v.n = p[0]
                 p += 1
                 v.at = p
             if v.n > stop - p:
-                return ODD
+                return UNSUPPORTED
             p += v.n
-            if self.read_property(i, form, v) == ODD:
-                return ODD
-        if p != stop or self.read_kind_of_body() == ODD:
-            return ODD
+            if self.read_property(i, form, v) == UNSUPPORTED:
+                return UNSUPPORTED
+        if p != stop or self.read_kind_of_body() == UNSUPPORTED:
+            return UNSUPPORTED
         if g.has_offset and g.there[DELIVERY_MODE] and g.given[DELIVERY_MODE].number == 1:
             self.report(DELIVERY_MODE, LOSS_FACT, NOTHING_AFTER)
             g.there[DELIVERY_MODE] = False
         if g.has_own_offset and g.saved[0].at != NULL:
-            return ODD  # x-stream-offset would have to be merged into encoded annotations
+            return UNSUPPORTED  # x-stream-offset would have to be merged into encoded annotations
         if g.has_offset and g.residual.at != NULL:
-            return ODD
-        return self.restore_binaries() if g.has_offset and g.has_unplaced else GOOD
+            return UNSUPPORTED
+        return self.restore_binaries() if g.has_offset and g.has_unplaced else OK
 
     cdef int restore_binaries(self) noexcept:
-        """Restore binaries that a stream converted to long strings; ODD if they are nested."""
+        """Restore binaries that a stream converted to long strings.
+
+        Return UNSUPPORTED if such a binary is nested in an array or table.
+        """
         cdef Given* g = &self.given
         cdef Field* field
         cdef Value* v
@@ -387,12 +396,12 @@ cdef class ToAmqp10:
         for i in range(g.count):
             field = &g.fields[i]
             v = &field.value
-            if field.place != UNPLACED or is_text_throughout(field.letter, v):
+            if field.destination != UNPLACED or is_text_throughout(field.letter, v):
                 continue
             if field.letter != c"S" or self.single is not None:
-                return ODD  # losses of single messages refer to unchanged headers
+                return UNSUPPORTED  # the losses of a single message contain its original headers
             field.letter = c"x"
-        return GOOD
+        return OK
 
     cdef int read_kind_of_body(self) except -1:
         """Determine from the property type whether the payload is encoded body sections."""
@@ -402,96 +411,99 @@ cdef class ToAmqp10:
             g.given[TYPE].at, g.given[TYPE].n, ENCODED_SECTIONS_TYPE_PROPERTY
         )
         if self.rules.is_plugin:
-            return GOOD
+            return OK
         if g.is_marked and not is_body(g.body.at, g.body.at + g.body.n) and not (
             self.rules.is_lossless
-            and g.body.n <= CERTAIN
+            and g.body.n <= MAX_UNTRIED_SIZE
             and self.lossless.plain.is_deliverable_body(
                 bytes_at(g.body.at, g.body.n)
             )
         ):
-            return ODD
+            return UNSUPPORTED
         # If the body is not data, content-type and content-encoding go into annotations, like text
         # that their fields cannot hold, unless the residual has them.
         for i in range(2 if self.rules.is_lossless else 0):
             g.annotated[i] = g.annotated[i] or g.is_marked
             if g.residual.at != NULL and self.is_in_residual(i):
                 g.annotated[i] = False
-        return GOOD
+        return OK
 
     cdef bint is_in_residual(self, int index) noexcept:
         """Whether the residual has the original field for a property."""
         cdef Given* g = &self.given
         return self.rules.rows[index].section == PROPERTIES_CODE and (
-            g.properties.at != NULL or g.keeps[self.rules.rows[index].place]
+            g.properties.at != NULL or g.keeps[self.rules.rows[index].field_index]
         )
 
     cdef int read_property(self, int index, int form, Value* v) except -1:
-        """Convert a property to the value of its field or annotation. Return ODD if it cannot."""
+        """Convert a property to the value of its field or annotation, or return UNSUPPORTED."""
         v.kind = STRING
         if self.given.residual.at != NULL and self.is_in_residual(index):
-            return GOOD
+            return OK
         if form == MODE_FORM or form == PRIORITY_FORM or form == NUMBER_FORM:
             v.kind = UBYTE
             v.number = v.at[0]
             if form == MODE_FORM:
-                return GOOD if 1 <= v.number <= 2 else ODD
-            return GOOD if form == NUMBER_FORM or v.number <= 9 else ODD
+                return OK if 1 <= v.number <= 2 else UNSUPPORTED
+            return OK if form == NUMBER_FORM or v.number <= 9 else UNSUPPORTED
         if form == SECONDS_FORM or form == MOMENT_FORM:
             v.kind = TIMESTAMP
             v.number = <int64_t> unsigned_at(v.at, 8)
-            # 1,000 times the number fits into 64 bits, also when it is translated back.
+            # Below these limits, the milliseconds fit into 64 bits in both directions.
             if not 0 <= v.number < (1000000000000 if form == SECONDS_FORM else 9223372036854776):
-                return ODD
-            return GOOD
+                return UNSUPPORTED
+            return OK
         if form == DIGITS_FORM:
             return read_digits(v)
         if form == SYMBOL_FORM or form == KNOWN_FORM:
             v.kind = SYMBOL
             if form == KNOWN_FORM and self.symbols.holds(index, v.at, v.n):
-                return GOOD
+                return OK
             self.given.annotated[index] = form == KNOWN_FORM
-            return GOOD if is_plain_ascii(v.at, v.n) else ODD
+            return OK if is_plain_ascii(v.at, v.n) else UNSUPPORTED
         if not is_short(v.at, v.n):
-            return ODD
+            return UNSUPPORTED
         if form == ID_FORM or form == BROKER_ID_FORM:
             if begins(v.at, v.n, b"urn:uuid:") and (v.n == 45 or form == ID_FORM):
                 if not is_uuid(v.at + 9, v.n - 9):
-                    return ODD
+                    return UNSUPPORTED
                 v.kind = UUID
                 v.at += 9
                 v.n -= 9
-                return GOOD
+                return OK
             if form == BROKER_ID_FORM or not begins(v.at, v.n, b"ID:AMQP_"):
-                return GOOD
+                return OK
             if not begins(v.at, v.n, BINARY_ID):
                 return self.read_number_id(v)
             if are_upper_digits(v.at + strlen(BINARY_ID), v.n - <Py_ssize_t> strlen(BINARY_ID)):
                 v.kind = BINARY
                 v.at += strlen(BINARY_ID)
                 v.n -= <Py_ssize_t> strlen(BINARY_ID)
-            return GOOD
+            return OK
         if form == USER_FORM:
             if self.rules.any_user:
-                return GOOD if v.n > 0 else ODD
-            return GOOD if equals_bytes(v.at, v.n, self.user) else ODD
+                return OK if v.n > 0 else UNSUPPORTED
+            return OK if equals_bytes(v.at, v.n, self.user) else UNSUPPORTED
         if form == ADDRESS_FORM:
-            return ODD if is_text(v.at, v.n, b"amq.rabbitmq.reply-to") else GOOD
+            return UNSUPPORTED if is_text(v.at, v.n, b"amq.rabbitmq.reply-to") else OK
         if index == USER_ID and v.n > LONGEST_USER and scan_bytes(v.at, v.n) & HIGH:
-            return ODD
-        return GOOD
+            return UNSUPPORTED
+        return OK
 
     cdef int read_number_id(self, Value* v) noexcept:
-        """Parse an id that represents a ulong. Return ODD without a residual (a loss)."""
+        """Parse an id that represents a ulong.
+
+        Return UNSUPPORTED for a message without a residual: the plain rules report a loss.
+        """
         cdef uint64_t found = 0
         cdef Py_ssize_t size = <Py_ssize_t> strlen(NUMBER_ID)
         if self.given.residual.at == NULL or not begins(v.at, v.n, NUMBER_ID):
-            return ODD
+            return UNSUPPORTED
         if not is_number(v.at + size, v.n - size, &found):
-            return ODD
+            return UNSUPPORTED
         v.kind = ULONG
         v.number = <int64_t> found
-        return GOOD
+        return OK
 
     cdef int read_table(self, cursor p, cursor stop) except -1:
         """Read the table of headers, of which one may be a residual."""
@@ -501,44 +513,44 @@ cdef class ToAmqp10:
         cdef Py_ssize_t i
         while p < stop:
             if g.count == MOST:
-                return ODD
+                return UNSUPPORTED
             field = &g.fields[g.count]
             field.start = p
-            field.kept.at = NULL
-            if next_field(&p, stop, c"F", &name, &field.letter, &field.value) == ODD:
-                return ODD
+            field.residual_value.at = NULL
+            if next_field(&p, stop, c"F", &name, &field.letter, &field.value) == UNSUPPORTED:
+                return UNSUPPORTED
             field.name, field.size = name.at, name.n
             field.stop = p
             for i in range(g.count):
                 if is_same(g.fields[i].name, g.fields[i].size, field.name, field.size):
-                    return ODD
+                    return UNSUPPORTED
             if is_text(field.name, field.size, RESIDUAL) and self.rules.is_lossless:
                 if field.letter != c"S":
-                    return ODD
-                field.place = RESIDUAL_HEADER
+                    return UNSUPPORTED
+                field.destination = RESIDUAL_HEADER
                 g.residual.at = field.value.at
                 g.residual.n = field.value.n
-            elif self.choose_destination(field) == ODD:
-                return ODD
+            elif self.choose_destination(field) == UNSUPPORTED:
+                return UNSUPPORTED
             g.count += 1
         g.is_empty = g.count == 0
-        return self.read_additions() if g.has_facts or g.residual.at != NULL else GOOD
+        return self.read_additions() if g.has_delivery_headers or g.residual.at != NULL else OK
 
     cdef int read_additions(self) except -1:
         """Read the residual, if any, and drop headers that RabbitMQ added at delivery."""
         cdef Given* g = &self.given
         cdef Py_ssize_t i
-        if g.residual.at != NULL and read_residual(g, &self.unpacked) == ODD:
-            return ODD
+        if g.residual.at != NULL and read_residual(g, &self.unpacked) == UNSUPPORTED:
+            return UNSUPPORTED
         for i in range(g.count if g.is_delivered else 0):
             if g.residual.at != NULL and self.is_death_header(&g.fields[i]):
-                g.fields[i].place = LEFT_OUT
-            if g.fields[i].place == LEFT_OUT:
+                g.fields[i].destination = LEFT_OUT
+            if g.fields[i].destination == LEFT_OUT:
                 self.report(FIRST_HEADER + i, LOSS_FACT, NOTHING_AFTER)
-        return GOOD if g.residual.at == NULL else restore_header_order(g)
+        return OK if g.residual.at == NULL else restore_header_order(g)
 
     cdef bint is_death_header(self, Field* field) noexcept:
-        """Whether RabbitMQ added a header when it dead-lettered the message: the sender did not."""
+        """Whether RabbitMQ, not the sender, added a header: a record of dead-lettering."""
         cdef bytes name
         cdef tuple one
         for one in self.history:
@@ -548,7 +560,7 @@ cdef class ToAmqp10:
         return False
 
     cdef int choose_destination(self, Field* field) except -1:
-        """Determine where a header goes in the 1.0 message. Return ODD for unsupported headers."""
+        """Set the destination of a header in the 1.0 message, or return UNSUPPORTED."""
         if self.rules.is_lossless:
             return self.choose_lossless_destination(field)
         if self.rules.is_plugin:
@@ -556,7 +568,7 @@ cdef class ToAmqp10:
         return self.choose_broker_destination(field)
 
     cdef int choose_lossless_destination(self, Field* field) except -1:
-        """Determine where a header goes in the lossless profile."""
+        """Set the destination of a header in the lossless profile, or return UNSUPPORTED."""
         cdef Given* g = &self.given
         cdef int found
         cdef Value* v = &field.value
@@ -565,45 +577,48 @@ cdef class ToAmqp10:
             is_offset or is_text(field.name, field.size, b"x-delivery-count")
             or is_text(field.name, field.size, b"x-acquired-count")
         ):
-            field.place = LEFT_OUT
-            g.has_facts = True
+            field.destination = LEFT_OUT
+            g.has_delivery_headers = True
             g.has_offset = g.has_offset or is_offset
-            return GOOD
-        field.place = APPLICATION
+            return OK
+        field.destination = APPLICATION
         if begins(field.name, field.size, b"x-"):
-            field.place = ANNOTATION
+            field.destination = ANNOTATION
             if (
                 not is_plain_ascii(field.name, field.size)
                 or begins(field.name, field.size, b"x-opt-x-")
                 or begins(field.name, field.size, b"x-basic-")
                 or is_among(self.unplaced_names, field.name, field.size)
             ):
-                field.place = UNPLACED
+                field.destination = UNPLACED
             if is_text(field.name, field.size, FILTER_VALUE) and not (
                 field.letter == c"S" and is_broker_text(v.at, v.n)
             ):
-                field.place = UNPLACED
+                field.destination = UNPLACED
             if is_text(field.name, field.size, b"x-death") and field.letter != c"A":
-                field.place = UNPLACED
+                field.destination = UNPLACED
         elif (
             is_cc_or_bcc(field.name, field.size) or scan_bytes(field.name, field.size) & NUL
             or not is_utf8(field.name, field.size)
         ):
-            field.place = UNPLACED
+            field.destination = UNPLACED
         found = self.check_value(
-            field.letter, v, 0 if field.place == ANNOTATION else -1, field.place != UNPLACED
+            field.letter,
+            v,
+            0 if field.destination == ANNOTATION else -1,
+            field.destination != UNPLACED,
         )
-        if found == LACKING:
-            field.place = UNPLACED
-        g.has_unplaced = g.has_unplaced or field.place == UNPLACED
-        return ODD if found == ODD else GOOD
+        if found == RESIDUAL_ONLY:
+            field.destination = UNPLACED
+        g.has_unplaced = g.has_unplaced or field.destination == UNPLACED
+        return UNSUPPORTED if found == UNSUPPORTED else OK
 
     cdef int choose_broker_destination(self, Field* field) except -1:
-        """Determine where a header goes in the profiles of RabbitMQ 4."""
+        """Set the destination of a header in the profiles of RabbitMQ 4, or return UNSUPPORTED."""
         cdef bint is_nested = field.letter == c"A" or field.letter == c"F"
-        field.place = APPLICATION
+        field.destination = APPLICATION
         if begins(field.name, field.size, b"x-"):
-            field.place = ANNOTATION
+            field.destination = ANNOTATION
             if (
                 not is_plain_ascii(field.name, field.size)
                 or begins(field.name, field.size, b"x-amqp-1.0-")
@@ -620,151 +635,161 @@ cdef class ToAmqp10:
                     )
                 )
             ):
-                return ODD
+                return UNSUPPORTED
         elif not is_short(field.name, field.size):
-            return ODD
+            return UNSUPPORTED
         elif is_cc_or_bcc(field.name, field.size):
             if field.letter != c"A":
-                return ODD
+                return UNSUPPORTED
             if field.size == 3:
-                field.place = LEFT_OUT
+                field.destination = LEFT_OUT
                 self.report(FIRST_HEADER + self.given.count, LOSS_HIDDEN_ROUTES, NOTHING_AFTER)
             else:
-                field.place = ANNOTATION
+                field.destination = ANNOTATION
         elif is_nested:
-            field.place = UNPLACED
+            field.destination = UNPLACED
         return self.check_value(
-            field.letter, &field.value, 0, field.place == ANNOTATION or not is_nested
+            field.letter, &field.value, 0, field.destination == ANNOTATION or not is_nested
         )
 
     cdef int find_saved_section(self, Field* field) except -1:
-        """Find headers that contain sections: RabbitMQ 3.10 does not convert other headers."""
+        """Set the destination of a header in the profiles of RabbitMQ 3.10, or return UNSUPPORTED.
+
+        RabbitMQ 3.10 converts only headers that contain whole sections.
+        """
         cdef Given* g = &self.given
         cdef Value* v = &field.value
         cdef int i
         for i in range(SAVED):
             if is_text(field.name, field.size, SAVED_NAMES[i]):
-                field.place = SAVED_SECTION
+                field.destination = SAVED_SECTION
                 if field.letter != c"S" and field.letter != c"x":
-                    return ODD
-                # A stream decodes the annotations; `plugin` checks their content later.
+                    return UNSUPPORTED
+                # A stream decodes the section message-annotations, so the header must be valid; the
+                # engine `plugin` checks its content later.
                 if (
                     self.rules.is_stream and i == 0
                     and not is_one_section(v.at, v.n, MESSAGE_ANNOTATIONS_CODE)
                 ):
-                    return ODD
+                    return UNSUPPORTED
                 g.saved[i].at = v.at
                 g.saved[i].n = v.n
                 g.has_saved = True
-                return GOOD
-        field.place = LEFT_OUT
+                return OK
+        field.destination = LEFT_OUT
         if (
             (is_cc_or_bcc(field.name, field.size) and field.letter != c"A")
             or (self.rules.is_stream and field.letter == c"D")
         ):
-            return ODD
+            return UNSUPPORTED
         if not self.rules.is_stream and is_text(field.name, field.size, b"x-stream-offset"):
             if field.letter != c"l":
-                return ODD
+                return UNSUPPORTED
             g.has_own_offset = True
             g.own_offset = v.number
         return self.check_value(field.letter, v, 0, False)
 
     cdef int check_value(self, int letter, Value* v, int level, bint is_converted) except -1:
-        """Check a field's value, and if `is_converted`, whether it has a counterpart in 1.0.
+        """Check a field's value, and if `is_converted`, whether 1.0 has a counterpart.
 
-        Return LACKING if only the residual can hold the value, ODD if it is unsupported.
+        Return OK, UNSUPPORTED, or RESIDUAL_ONLY if only the residual can hold the value.
         """
         cdef bint is_lossless = self.rules.is_lossless
         if letter == c"S":
-            return GOOD if not is_lossless or not is_converted or is_utf8(v.at, v.n) else ODD
+            return OK if not is_lossless or not is_converted or is_utf8(v.at, v.n) else UNSUPPORTED
         if letter == c"t":
-            return GOOD if 0 <= v.number <= 1 else ODD
+            return OK if 0 <= v.number <= 1 else UNSUPPORTED
         if letter == c"d" or letter == c"f":
             if is_finite_field(letter, v.number):
-                return GOOD
-            return LACKING if is_lossless else ODD
+                return OK
+            return RESIDUAL_ONLY if is_lossless else UNSUPPORTED
         if letter == c"A" or letter == c"F":
             if is_lossless and level < 0:
                 is_converted = False
-            if level >= MOST_LEVELS or self.check_nested(letter, v, level, is_converted) == ODD:
-                return ODD
-            return LACKING if is_lossless and (level < 0 or self.lacks) else GOOD
+            if level >= MOST_LEVELS:
+                return UNSUPPORTED
+            if self.check_nested(letter, v, level, is_converted) == UNSUPPORTED:
+                return UNSUPPORTED
+            return RESIDUAL_ONLY if is_lossless and (level < 0 or self.is_residual_only) else OK
         if letter == c"L":
-            return GOOD if not is_lossless or not is_converted else ODD
+            return OK if not is_lossless or not is_converted else UNSUPPORTED
         if letter == c"U":
-            return GOOD if is_lossless and not is_converted else ODD
+            return OK if is_lossless and not is_converted else UNSUPPORTED
         if letter == c"T":
             if 0 <= v.number <= LATEST or not is_converted:
-                return GOOD
-            return LACKING if is_lossless else ODD
+                return OK
+            return RESIDUAL_ONLY if is_lossless else UNSUPPORTED
         if letter == c"D":
-            return GOOD if not is_converted else LACKING if is_lossless else ODD
+            return OK if not is_converted else RESIDUAL_ONLY if is_lossless else UNSUPPORTED
         if letter == c"V":
-            return LACKING if is_lossless and level == 0 else GOOD
-        return GOOD
+            return RESIDUAL_ONLY if is_lossless and level == 0 else OK
+        return OK
 
     cdef int check_nested(self, int letter, Value* v, int level, bint is_converted) except -1:
-        """Check the values in an array or table; set `lacks` if one of them is LACKING."""
+        """Check the values in an array or table like `check_value`.
+
+        Set the attribute `is_residual_only` to whether only the residual can hold a value.
+        """
         cdef cursor p = v.at
         cdef cursor stop = p + v.n
         cdef Span[MOST] names
         cdef Py_ssize_t count = 0, i
         cdef Value inner
         cdef int code, found
-        cdef bint lacks = False
+        cdef bint is_residual_only = False
         level = max(level, 0) + 1
         while p < stop:
             self.items += 1
             if self.items > MOST_ITEMS:
-                return ODD
+                return UNSUPPORTED
             if count == MOST and letter == c"F":
-                return ODD
-            if next_field(&p, stop, letter, &names[count], &code, &inner) == ODD:
-                return ODD
+                return UNSUPPORTED
+            if next_field(&p, stop, letter, &names[count], &code, &inner) == UNSUPPORTED:
+                return UNSUPPORTED
             if letter == c"F":
                 if is_converted:
                     if self.rules.is_lossless:
-                        lacks = lacks or not is_utf8(names[count].at, names[count].n)
+                        if not is_utf8(names[count].at, names[count].n):
+                            is_residual_only = True
                     elif scan_bytes(names[count].at, names[count].n):
-                        return ODD
+                        return UNSUPPORTED
                     for i in range(count):
                         if is_same(names[i].at, names[i].n, names[count].at, names[count].n):
-                            return ODD
+                            return UNSUPPORTED
                 count += 1
             found = self.check_value(code, &inner, level, is_converted)
-            if found == ODD:
-                return ODD
-            lacks = lacks or found == LACKING
-        self.lacks = lacks
-        return GOOD
+            if found == UNSUPPORTED:
+                return UNSUPPORTED
+            is_residual_only = is_residual_only or found == RESIDUAL_ONLY
+        self.is_residual_only = is_residual_only
+        return OK
 
     # Losses.
 
-    cdef int report(self, Py_ssize_t about, int loss, int after) except -1:
+    cdef int report(self, Py_ssize_t subject, int loss, int after) except -1:
         """Add a loss, given its subject, its kind, and the kind of the translated value."""
         cdef LossRule* rule = &LOSS_RULES[loss]
         cdef Losses* losses = &self.losses
         cdef bint has_before = True
         self.is_refused = self.is_refused or (self.strict and not rule.recoverable)
         if self.single is not None:
-            self.single.append((about, loss, after))
+            self.single.append((subject, loss, after))
             return 0
-        if about == REDELIVERED:
+        if subject == REDELIVERED:
             put_cstring(&losses.path.data, b"redelivered")
             put_cstring(&losses.before.data, b"true")
-        elif about < PROPERTIES:
+        elif subject < PROPERTIES:
             put_cstring(&losses.path.data, b"properties.")
-            put_cstring(&losses.path.data, self.rules.rows[about].name)
-            self.put_property_json(&losses.before.data, about)
+            put_cstring(&losses.path.data, self.rules.rows[subject].name)
+            self.put_property_json(&losses.before.data, subject)
             if after == SAME_AFTER:
-                self.put_property_json(&losses.after.data, about)
+                self.put_property_json(&losses.after.data, subject)
         else:
-            self.put_header_path(&losses.path.data, &self.given.fields[about - FIRST_HEADER])
+            self.put_header_path(&losses.path.data, &self.given.fields[subject - FIRST_HEADER])
             if after == BINARY_AFTER:
                 put_cstring(&losses.before.data, b'"S"')
             else:
-                has_before = self.put_field_json(about, after == SAME_AFTER)
+                has_before = self.put_field_json(subject, after == SAME_AFTER)
         if after == ONE_AFTER:
             put_byte(&losses.after.data, c"1")
         elif after == BINARY_AFTER:
@@ -786,9 +811,9 @@ cdef class ToAmqp10:
         put(o, field.name, field.size)
         return put_cstring(o, b"']")
 
-    cdef bint put_field_json(self, Py_ssize_t about, bint is_same_after) except -1:
+    cdef bint put_field_json(self, Py_ssize_t subject, bint is_same_after) except -1:
         """Write the value of a header as JSON. Return False for null, which is not written."""
-        cdef Field* field = &self.given.fields[about - FIRST_HEADER]
+        cdef Field* field = &self.given.fields[subject - FIRST_HEADER]
         cdef Out* o = &self.losses.before.data
         cdef Py_ssize_t start = o.size
         cdef Value* v = &field.value

@@ -2,7 +2,7 @@
 
 
 cdef int write(ToAmqp10 self, Out* o) except -1:
-    """Write the 1.0 message and report its losses. Return ODD if it is unsupported."""
+    """Write the 1.0 message and report its losses, or return UNSUPPORTED."""
     cdef Given* g = &self.given
     cdef bytes octets
     cdef int i
@@ -37,9 +37,9 @@ cdef int write(ToAmqp10 self, Out* o) except -1:
         write_application(self, o)
     elif g.saved[2].at != NULL:
         put(o, g.saved[2].at, g.saved[2].n)
-    if g.shape.at != NULL:
-        if g.is_marked or write_parts(self, o) == ODD:
-            return ODD
+    if g.data_heads.at != NULL:
+        if g.is_marked or write_data_sections(self, o) == UNSUPPORTED:
+            return UNSUPPORTED
     elif not g.is_marked:
         begin_section(o, DATA_CODE)
         if self.rules.is_plugin:
@@ -52,28 +52,28 @@ cdef int write(ToAmqp10 self, Out* o) except -1:
         put(o, g.footer.at, g.footer.n)
     elif g.saved[3].at != NULL:
         put(o, g.saved[3].at, g.saved[3].n)
-    return GOOD
+    return OK
 
 
-cdef int write_parts(ToAmqp10 self, Out* o) except -1:
-    """Write the body in its original data sections. Return ODD if its size has changed."""
+cdef int write_data_sections(ToAmqp10 self, Out* o) except -1:
+    """Write the body in its original data sections. Return UNSUPPORTED if its size has changed."""
     cdef Given* g = &self.given
-    cdef cursor p = g.shape.at
-    cdef cursor stop = p + g.shape.n
+    cdef cursor p = g.data_heads.at
+    cdef cursor stop = p + g.data_heads.n
     cdef cursor body = g.body.at
     cdef Py_ssize_t left = g.body.n, size
     cdef uint64_t n = 0
     while p < stop:
-        if cbor_read(&p, stop, 2, &n) == ODD or (n != 5 and n != 8):
-            return ODD
+        if cbor_read(&p, stop, 2, &n) == UNSUPPORTED or (n != 5 and n != 8):
+            return UNSUPPORTED
         size = <Py_ssize_t> ((p - 1)[0] if n == 5 else unsigned_at(p - 4, 4))
         if size > left:
-            return ODD
+            return UNSUPPORTED
         put(o, p - n, <Py_ssize_t> n)
         put(o, body, size)
         body += size
         left -= size
-    return GOOD if left == 0 else ODD
+    return OK if left == 0 else UNSUPPORTED
 
 
 cdef int report_residual_headers(ToAmqp10 self) except -1:
@@ -85,7 +85,7 @@ cdef int report_residual_headers(ToAmqp10 self) except -1:
     if not g.has_unplaced:
         return 0
     for i in range(g.count):
-        if g.fields[i].place == UNPLACED:
+        if g.fields[i].destination == UNPLACED:
             self.report(FIRST_HEADER + i, LOSS_UNPLACED, NOTHING_AFTER)
     return 0
 
@@ -96,7 +96,7 @@ cdef int report_dropped_headers(ToAmqp10 self) except -1:
     if not self.rules.is_plugin:
         return 0
     for i in range(self.given.count):
-        if self.given.fields[i].place == LEFT_OUT:
+        if self.given.fields[i].destination == LEFT_OUT:
             self.report(FIRST_HEADER + i, LOSS_HEADER, NOTHING_AFTER)
     return 0
 
@@ -146,7 +146,7 @@ cdef int write_header(ToAmqp10 self, Out* o) except -1:
 
 cdef int write_route(ToAmqp10 self, Out* o) except -1:
     """Write the annotations with exchange and routing key; return the number of keys and values."""
-    if self.rules.own_first or self.given.puts_first:
+    if self.rules.own_first or self.given.route_first:
         write_text_annotation(self, o, b"x-routing-key", &self.given.routing_key)
         write_text_annotation(self, o, b"x-exchange", &self.given.exchange)
     else:
@@ -173,19 +173,21 @@ cdef int write_annotations(ToAmqp10 self, Out* o) except -1:
         return put(o, g.annotations.at, g.annotations.n)
     begin_section(o, MESSAGE_ANNOTATIONS_CODE)
     start = begin_compound(o)
-    if is_own and (self.rules.own_first or g.puts_first):
+    if is_own and (self.rules.own_first or g.route_first):
         count += write_route(self, o)
     for i in range(PROPERTIES):
         rule = &self.rules.rows[i]
-        if not g.there[i] or rule.key == NULL:
+        if not g.there[i] or rule.annotation == NULL:
             continue
         v = &g.given[i]
-        if rule.section and not g.annotated[i] and (rule.only < 0 or v.number != rule.only):
+        if rule.section and not g.annotated[i] and (
+            rule.annotated_number < 0 or v.number != rule.annotated_number
+        ):
             continue
         if i == TYPE and g.is_marked and self.rules.is_lossless:
-            continue  # the body sections imply the type
+            continue  # the body sections imply the property type
         count += 2
-        put_symbol(o, rule.key)
+        put_symbol(o, rule.annotation)
         if v.kind == UBYTE:
             put_byte(o, 0x50)
             put_byte(o, <int> v.number)
@@ -193,7 +195,7 @@ cdef int write_annotations(ToAmqp10 self, Out* o) except -1:
             put_variable(o, 0xA1, v.at, v.n)
     for i in range(g.count):
         field = &g.fields[i]
-        if field.place == ANNOTATION:
+        if field.destination == ANNOTATION:
             count += 2
             write_key(self, o, field)
             write_value(self, o, field.letter, &field.value, i, True)
@@ -201,7 +203,7 @@ cdef int write_annotations(ToAmqp10 self, Out* o) except -1:
                 self.report(FIRST_HEADER + i, LOSS_ROUTES, SAME_AFTER)
     if self.rules.is_lossless:
         count += write_residual(self, o)
-    if is_own and not (self.rules.own_first or g.puts_first):
+    if is_own and not (self.rules.own_first or g.route_first):
         count += write_route(self, o)
     if not count:
         o.size = before
@@ -303,9 +305,9 @@ cdef int write_residual(ToAmqp10 self, Out* o) except -1:
     cdef int count = 0
     for i in range(g.count):
         field = &g.fields[i]
-        if field.place == ANNOTATION:
+        if field.destination == ANNOTATION:
             count += 1
-        elif field.place == APPLICATION:
+        elif field.destination == APPLICATION:
             is_mixed = is_mixed or count > 0
     # A residual that restores a 1.0 message already records the order.
     if g.residual.at != NULL or not (g.has_unplaced or is_mixed or g.is_empty):
@@ -321,9 +323,9 @@ cdef int write_residual(ToAmqp10 self, Out* o) except -1:
         cbor_head(content, 0, 17)
         cbor_head(content, 4, <uint64_t> count)
         for i in range(g.count):
-            if g.fields[i].place == ANNOTATION:
+            if g.fields[i].destination == ANNOTATION:
                 cbor_head(content, 0, <uint64_t> place)
-            place += g.fields[i].place != LEFT_OUT
+            place += g.fields[i].destination != LEFT_OUT
     put_residual_envelope(&self.unpacked, 1, content)
     put_symbol(o, RESIDUAL)
     put_variable(o, 0xA0, self.unpacked.at, self.unpacked.size)
@@ -336,13 +338,13 @@ cdef int write_table(ToAmqp10 self, Out* o) except -1:
     cdef Field* field
     cdef Py_ssize_t i, size = 0
     for i in range(g.count):
-        if g.fields[i].place != LEFT_OUT:
+        if g.fields[i].destination != LEFT_OUT:
             size += g.fields[i].stop - g.fields[i].start
     cbor_head(o, 2, <uint64_t> size + 4)
     put_number(o, <uint64_t> size, 4)
     for i in range(g.count):
         field = &g.fields[i]
-        if field.place != LEFT_OUT:
+        if field.destination != LEFT_OUT:
             put(o, field.start, 1 + field.size)
             put_byte(o, field.letter)
             put(o, field.value.start, field.stop - field.value.start)
@@ -392,8 +394,8 @@ cdef int write_properties(ToAmqp10 self, Out* o) except -1:
     for i in range(PROPERTIES):
         rule = &self.rules.rows[i]
         if g.there[i] and rule.section == PROPERTIES_CODE and not g.annotated[i]:
-            sources[rule.place] = i
-            count = max(count, rule.place + 1)
+            sources[rule.field_index] = i
+            count = max(count, rule.field_index + 1)
     if self.rules.is_plugin or (count and not self.rules.trims):
         count = FIELDS
     if not count:
@@ -451,14 +453,14 @@ cdef int write_application(ToAmqp10 self, Out* o) except -1:
     start = begin_compound(o)
     for i in range(g.count):
         field = &g.fields[i]
-        if field.place == UNPLACED and not self.rules.is_lossless:
+        if field.destination == UNPLACED and not self.rules.is_lossless:
             self.report(FIRST_HEADER + i, LOSS_NESTED, NOTHING_AFTER)
-        if field.place != APPLICATION:
+        if field.destination != APPLICATION:
             continue
         count += 2
         put_variable(o, 0xA1, field.name, field.size)
-        if field.kept.at != NULL:
-            put(o, field.kept.at, field.kept.n)
+        if field.residual_value.at != NULL:
+            put(o, field.residual_value.at, field.residual_value.n)
         else:
             write_value(self, o, field.letter, &field.value, i, False)
     if not count:

@@ -1,8 +1,8 @@
 # Translates encoded 1.0 messages to encoded 0-9-1 messages: one engine for all profiles.
 #
 # A `ToBasicRules` defines a profile: a row for each field of the properties section, and the
-# conversion of sections. The plain rules convert single values of types that the engine does not
-# read. Messages that the engine does not support are "odd": the plain rules translate them.
+# conversion of sections. The plain rules (in Python) convert single values of types that the engine
+# does not read, and translate the messages that the engine does not support.
 
 cdef const char* FILTER_VALUE = b"x-stream-filter-value"
 cdef const char* EXCHANGE = b"x-exchange"
@@ -13,13 +13,13 @@ cdef const char* OLD_QUEUES = b"/queue/"
 cdef const char* IS_DATA = b"binary"
 
 cdef enum:
-    # Maximum number of body sections. A message with more is odd.
+    # Maximum number of body sections. A message with more is unsupported.
     MOST_PARTS = 1000
-    FACTS = 16
+    MAX_BROKER_ANNOTATIONS = 16
     # The largest number of seconds whose milliseconds fit into a signed 64-bit number.
     LATEST = 9223372036854775
 
-# The conversion of sections: `ToBasicRules.way`.
+# How sections are converted: the values of `ToBasicRules.section_conversion`.
 cdef enum:
     LOSSLESS = 0  # the residual holds values that 0-9-1 cannot express
     CONVERTED = 1  # like in RabbitMQ 4
@@ -32,7 +32,7 @@ cdef enum:
     DROPPED_FIELD = 0  # lost
     CARRIED_FIELD  # only in the residual
     TEXT_FIELD  # text of at most 255 bytes
-    SHORT_TEXT_FIELD  # text of at most LONGEST_REPLY bytes
+    SHORT_TEXT_FIELD  # a reply-to of at most ALWAYS_SHORT_REPLY_TO bytes
     ID_FIELD  # an id, converted by the rules of `translate.table`
     BROKER_ID_FIELD  # an id, converted like in RabbitMQ 4: a uuid or ulong becomes text
     USER_FIELD  # a user-id that is a short string
@@ -56,7 +56,7 @@ cdef struct FieldRow:
 
 
 # The key of an annotation that RabbitMQ adds at delivery, and its kind (ENCODED for an array).
-cdef struct Fact:
+cdef struct BrokerAnnotation:
     Span name
     int kind
 
@@ -78,35 +78,38 @@ cdef int put_quoted(Out* o, const char* name) except -1:
 
 
 cdef inline int read_scalar(cursor* place, cursor stop, Value* v) noexcept nogil:
-    """Like `read_value`, but also read a boolean in its long form, and do not skip odd values."""
+    """Read a value like `read_value`, or a boolean in its long form.
+
+    Return UNSUPPORTED for other values, without moving `place`.
+    """
     cdef cursor p = place[0]
     if stop - p < 2 or p[0] != 0x56:
-        if read_value(&p, stop, v) == ODD:
-            return ODD
+        if read_value(&p, stop, v) == UNSUPPORTED:
+            return UNSUPPORTED
         place[0] = p
-        return GOOD
+        return OK
     if p[1] > 1:
-        return ODD
+        return UNSUPPORTED
     v.kind = BOOLEAN
     v.start = p
     v.at = p + 1
     v.n = 1
     v.number = p[1]
     place[0] = p + 2
-    return GOOD
+    return OK
 
 
 cdef inline int read_pair(cursor* place, cursor stop, int kind, Pair* pair) noexcept nogil:
-    """Read a key and its value. Return ODD for a key of another kind or a truncated pair."""
+    """Read a key of this kind and its value, or return UNSUPPORTED."""
     cdef Value* v = &pair.value
-    if read_value(place, stop, &pair.key) == ODD or pair.key.kind != kind:
-        return ODD
-    if read_scalar(place, stop, v) == ODD:
+    if read_value(place, stop, &pair.key) == UNSUPPORTED or pair.key.kind != kind:
+        return UNSUPPORTED
+    if read_scalar(place, stop, v) == UNSUPPORTED:
         v.kind = ENCODED
         v.start = v.at = place[0]
         v.n = v.number = value_size(place[0], stop)
         place[0] += v.n
-    return GOOD if v.kind != ENCODED or v.n else ODD
+    return OK if v.kind != ENCODED or v.n else UNSUPPORTED
 
 
 cdef int add_plain_loss(Losses* to, tuple loss) except -1:
@@ -131,47 +134,47 @@ cdef class ToBasic:
         profile: a `ToBasicRules`.
         plain: a `PlainValues`, to convert single values.
         user: the required value of a user-id; None if the plain rules must check user-ids.
-        strict: whether a message with permanent losses is odd.
+        strict: whether a message with permanent losses is unsupported.
     """
 
     cdef bint strict
     cdef object plain, reencode_body
     cdef Symbols symbols
     cdef bytes user
-    cdef list odd_names
-    cdef list held  # keeps results of the plain rules alive, to which entries point
+    cdef list special_names
+    cdef list kept_alive  # the results of the plain rules, to which entries point
     # The profile.
-    cdef int way
+    cdef int conversion
     cdef bint durable_by_default, stream
     cdef text ulong_prefix  # the prefix of an id that represents a ulong
     cdef bytes prefix
-    cdef FieldRow[FIELDS] early, late  # losses reported before and after application properties
-    cdef int early_count, late_count
-    cdef Fact[FACTS] facts
-    cdef int fact_count
-    cdef object profile  # kept alive because `facts` points to its names
+    # The rows whose losses are reported before and after the losses of application properties.
+    cdef FieldRow[FIELDS] rows_before_headers, rows_after_headers
+    cdef int rows_before_count, rows_after_count
+    cdef BrokerAnnotation[MAX_BROKER_ANNOTATIONS] broker_annotations
+    cdef int broker_annotation_count
+    cdef object profile  # kept alive because `broker_annotations` points to its names
     # The message.
     cdef Made made
-    cdef Pair[MOST] pairs  # the entries that `read_map` has read last
+    cdef Pair[MOST] pairs  # the entries of the map that `read_map` has read
     cdef Py_ssize_t pair_count
     cdef uint8_t[MOST] order
     cdef Span sections  # all encoded body sections
-    cdef Span deaths  # the encoded record of deaths that RabbitMQ added
-    cdef Span saved  # the residual that restores an original 0-9-1 message
+    cdef Span deaths  # the encoded annotation x-opt-deaths, which RabbitMQ added
+    cdef Span residual  # the residual that restores an original 0-9-1 message
     cdef Entries originals
     cdef bint is_empty  # the original 0-9-1 message had an empty table of headers
-    cdef Py_ssize_t size  # of the 1.0 message in bytes
-    cdef bint puts_first, has_facts, is_wider, has_compounds, has_history
-    # Whether exchange and routing key are neither the first nor the last annotations.
-    cdef bint is_elsewhere
+    cdef Py_ssize_t message_size  # the size of the 1.0 message in bytes
+    cdef bint route_first, has_broker_annotations, is_wider, has_compounds, has_history
+    cdef bint is_route_inside  # exchange and routing key are not the first or last annotations
     cdef int64_t delivery_count  # the header's delivery-count, in the RabbitMQ profiles
-    cdef bint is_of_3  # RabbitMQ 3.10 delivered the message, and wrote its header
-    cdef bint is_sections  # the residual says that the payload was the encoded body sections
+    cdef bint is_from_rabbitmq_3  # RabbitMQ 3.10 delivered the message, and wrote its header
+    cdef bint payload_was_sections  # as the residual says: the payload was encoded body sections
     cdef bint is_busy  # a message is being translated
-    cdef Out shape, joined  # the heads of the data sections, and their joined contents
-    cdef Out decorated  # the header section as RabbitMQ 4 writes it at delivery
-    cdef Out anew  # the annotations without RabbitMQ's additions
-    cdef Py_ssize_t anew_count
+    cdef Out data_heads, joined  # the heads of the data sections, and their joined contents
+    cdef Out full_header  # the header section as RabbitMQ 4 writes it at delivery
+    cdef Out sender_annotations  # the annotations without RabbitMQ's additions
+    cdef Py_ssize_t sender_annotation_items
     # A residual in base64, and its bytes, if the reverse translation probably writes it again.
     cdef Span packed, unpacked
     # The output of the batch.
@@ -185,25 +188,27 @@ cdef class ToBasic:
         self.symbols = Symbols(plain.is_symbol)
         self.reencode_body = plain.reencode_body
         self.user = user
-        self.odd_names = profile.special_names
-        self.held = []
-        self.way = WAYS.index(profile.way)
+        self.special_names = profile.special_names
+        self.kept_alive = []
+        self.conversion = WAYS.index(profile.section_conversion)
         self.durable_by_default = profile.durable_by_default
         self.stream = profile.stream
         self.losses.is_counted = True  # except in a batch
         self.prefix = profile.ulong_id_prefix
         self.ulong_prefix = PyBytes_AS_STRING(self.prefix)
-        self.early_count = self.copy_rows(self.early, profile.rows_before_headers)
-        self.late_count = self.copy_rows(self.late, profile.rows_after_headers)
+        self.rows_before_count = self.copy_rows(
+            self.rows_before_headers, profile.rows_before_headers
+        )
+        self.rows_after_count = self.copy_rows(self.rows_after_headers, profile.rows_after_headers)
         self.profile = profile
-        if len(profile.broker_annotation_types) > FACTS:
+        if len(profile.broker_annotation_types) > MAX_BROKER_ANNOTATIONS:
             raise ValueError("the profile has more broker annotations than the engine supports")
         for name, kind in profile.broker_annotation_types:
-            self.facts[self.fact_count].name = span_of(name)
-            self.facts[self.fact_count].kind = (
+            self.broker_annotations[self.broker_annotation_count].name = span_of(name)
+            self.broker_annotations[self.broker_annotation_count].kind = (
                 LONG if kind == "long" else STRING if kind == "string" else ENCODED
             )
-            self.fact_count += 1
+            self.broker_annotation_count += 1
         self.begin()
 
     cdef int copy_rows(self, FieldRow* to, rows) except -1:
@@ -227,9 +232,9 @@ cdef class ToBasic:
         free_out(&self.redelivered)
         free_out(&self.table)
         free_out(&self.content)
-        free_out(&self.anew)
-        free_out(&self.decorated)
-        free_out(&self.shape)
+        free_out(&self.sender_annotations)
+        free_out(&self.full_header)
+        free_out(&self.data_heads)
         free_out(&self.joined)
         free_losses(&self.losses)
 
@@ -243,7 +248,9 @@ cdef class ToBasic:
         return reset_losses(&self.losses)
 
     def run(self, Py_ssize_t rows, wire):
-        """Translate a batch. Return the numbers of the odd rows, and the buffers of the output.
+        """Translate a batch.
+
+        Return the indexes of the unsupported rows, and the buffers of the output.
 
         Args:
             rows: the number of rows.
@@ -252,18 +259,18 @@ cdef class ToBasic:
         cdef Column messages = Column(rows, wire)
         cdef Py_ssize_t row
         cdef Span given
-        cdef list odd = []
+        cdef list unsupported = []
         cdef bint are_all = True
         self.begin()
         self.losses.is_counted = False
         for row in range(rows):
             if not messages.cell(row, &given):
                 are_all = False
-                self.end_odd_row()
-            elif self.row(given.at, given.n) == ODD:
+                self.end_unsupported_row()
+            elif self.row(given.at, given.n) == UNSUPPORTED:
                 are_all = False
-                odd.append(row)
-                self.end_odd_row()
+                unsupported.append(row)
+                self.end_unsupported_row()
         made = (
             None if are_all else bitmap_of(&self.there),
             buffers_of(&self.header),
@@ -273,10 +280,10 @@ cdef class ToBasic:
             bitmap_of(&self.redelivered),
             losses_of(&self.losses),
         )
-        return odd, made
+        return unsupported, made
 
     def translate_one(self, bytes wire not None, type encoded_class or None=None):
-        """Translate one message; return None if it is odd.
+        """Translate one message; return None if it is unsupported.
 
         Args:
             wire: the encoded 1.0 message.
@@ -296,7 +303,7 @@ cdef class ToBasic:
         try:
             if self.translate(
                 <cursor> PyBytes_AS_STRING(wire), PyBytes_GET_SIZE(wire), &body
-            ) == ODD:
+            ) == UNSUPPORTED:
                 return None
             header = copy_bytes(&self.header.data)
             if encoded_class is None:
@@ -329,8 +336,8 @@ cdef class ToBasic:
             return ""
         return bytes_at(v.at, v.n).decode("utf-8")
 
-    cdef int end_odd_row(self) except -1:
-        """End a row that is odd or null, with null cells."""
+    cdef int end_unsupported_row(self) except -1:
+        """End the row of an unsupported message, or of a null, with null cells."""
         end_cell(&self.header)
         end_cell(&self.payload)
         end_cell(&self.exchange)
@@ -354,56 +361,56 @@ cdef class ToBasic:
         return end_losses(&self.losses)
 
     cdef int row(self, cursor p, Py_ssize_t n) except -1:
-        """Translate a message as the next row. Return ODD without output if it is odd."""
+        """Translate a message as the next row, or return UNSUPPORTED without output."""
         cdef Span body
-        if self.translate(p, n, &body) == ODD:
-            return ODD
+        if self.translate(p, n, &body) == UNSUPPORTED:
+            return UNSUPPORTED
         self.end_row(&body)
-        return GOOD
+        return OK
 
     cdef int translate(self, cursor p, Py_ssize_t n, Span* body) except -1:
         """Write the content header and the losses of a message, and set `body` to its payload.
 
-        Return ODD without output if the message is odd.
+        Return UNSUPPORTED, without output, if the engine does not support the message.
         """
         cdef Mark mark = mark_of(&self.losses)
         cdef Py_ssize_t size = self.header.data.size
         if (
-            self.read(p, n, body) == ODD or self.write(body.n) == ODD
+            self.read(p, n, body) == UNSUPPORTED or self.write(body.n) == UNSUPPORTED
             or (self.strict and not are_recoverable(&self.losses, mark.count))
         ):
             truncate_losses(&self.losses, &mark)
             self.header.data.size = size
-            return ODD
-        return GOOD
+            return UNSUPPORTED
+        return OK
 
     # Reading.
 
     cdef int read(self, cursor p, Py_ssize_t n, Span* body) except -1:
-        """Read a message into `made`, and report losses. Return ODD if it is odd."""
+        """Convert the sections of a message, and report losses, or return UNSUPPORTED."""
         cdef cursor stop = p + n
         cdef Span header
         cdef Span[SAVED] sections
         cdef Made* made = &self.made
         cdef int i
         self.begin_message()
-        self.size = n
+        self.message_size = n
         header.at = NULL
-        if skip_section(&p, stop, HEADER_CODE, &header) == ODD:
-            return ODD
-        if skip_section(&p, stop, DELIVERY_ANNOTATIONS_CODE, &made.delivery) == ODD:
-            return ODD
+        if skip_section(&p, stop, HEADER_CODE, &header) == UNSUPPORTED:
+            return UNSUPPORTED
+        if skip_section(&p, stop, DELIVERY_ANNOTATIONS_CODE, &made.delivery) == UNSUPPORTED:
+            return UNSUPPORTED
         for i in range(SAVED - 1):
             sections[i].at = NULL
-            if skip_section(&p, stop, MESSAGE_ANNOTATIONS_CODE + i, &sections[i]) == ODD:
-                return ODD
-        if read_body(self, p, stop, body) == ODD:
-            return ODD
-        if self.way == LOSSLESS:
+            if skip_section(&p, stop, MESSAGE_ANNOTATIONS_CODE + i, &sections[i]) == UNSUPPORTED:
+                return UNSUPPORTED
+        if read_body(self, p, stop, body) == UNSUPPORTED:
+            return UNSUPPORTED
+        if self.conversion == LOSSLESS:
             return read_lossless(self, &header, sections, body)
-        if made.parts == 0 or (made.is_marked and n > CERTAIN):
-            return ODD  # no body, or a body that may exceed the limits of decoding
-        if self.way == CONVERTED:
+        if made.parts == 0 or (made.is_marked and n > MAX_UNTRIED_SIZE):
+            return UNSUPPORTED  # no body, or a body that may exceed the limits of decoding
+        if self.conversion == CONVERTED:
             return read_converted(self, &header, sections)
         sections[SAVED - 1] = made.footer
         return read_kept(self, &header, sections, p)
@@ -414,17 +421,18 @@ cdef class ToBasic:
         made.entries.count = made.split = made.parts = 0
         made.exchange.at = NULL
         made.is_delivered = made.redelivered = made.keeps_field = made.keeps_entry = False
-        made.keeps_shape = False
+        made.keeps_data_heads = False
         made.header.at = made.delivery.at = made.annotations.at = NULL
         made.properties.at = made.application.at = made.footer.at = NULL
         memset(made.there, 0, sizeof(made.there))
         memset(made.keeps, 0, sizeof(made.keeps))
-        self.puts_first = self.has_facts = self.has_compounds = self.is_empty = False
-        self.has_history = self.is_elsewhere = self.is_sections = self.is_of_3 = False
-        self.saved.at = self.deaths.at = NULL
-        self.saved.n = 0
-        if self.held:
-            self.held.clear()
+        self.route_first = self.has_broker_annotations = self.has_compounds = self.is_empty = False
+        self.has_history = self.is_route_inside = self.payload_was_sections = False
+        self.is_from_rabbitmq_3 = False
+        self.residual.at = self.deaths.at = NULL
+        self.residual.n = 0
+        if self.kept_alive:
+            self.kept_alive.clear()
         return 0
 
     cdef int set_type(self, const char* name) except -1:
@@ -447,17 +455,17 @@ cdef class ToBasic:
         for i in range(5):
             values[i].kind = NULL_KIND
         if section.at == NULL or section.n == 4:  # an empty list
-            return GOOD
+            return OK
         p, stop = section.at + 3, section.at + section.n
-        if open_compound(&p, stop, 0xC0, count, &end) == ODD or end != stop or count[0] > 5:
-            return ODD
+        if open_compound(&p, stop, 0xC0, count, &end) == UNSUPPORTED or end != stop or count[0] > 5:
+            return UNSUPPORTED
         for i in range(count[0]):
-            if read_value(&p, stop, &values[i]) == ODD:
-                return ODD
+            if read_value(&p, stop, &values[i]) == UNSUPPORTED:
+                return UNSUPPORTED
             kind = BOOLEAN if i == 0 or i == 3 else UBYTE if i == 1 else UINT
             if values[i].kind != NULL_KIND and values[i].kind != kind:
-                return ODD
-        return GOOD if p == stop else ODD
+                return UNSUPPORTED
+        return OK if p == stop else UNSUPPORTED
 
     cdef int read_fields(self, Span* section, Value* fields, Py_ssize_t* count) except -1:
         """Read the fields of a properties section; missing fields are null."""
@@ -469,43 +477,43 @@ cdef class ToBasic:
         for i in range(FIELDS):
             fields[i].kind = NULL_KIND
         if section.at == NULL or section.n == 4:  # an empty list
-            return GOOD
+            return OK
         p, stop = section.at + 3, section.at + section.n
-        if open_compound(&p, stop, 0xC0, count, &stop) == ODD or count[0] > FIELDS:
-            return ODD
+        if open_compound(&p, stop, 0xC0, count, &stop) == UNSUPPORTED or count[0] > FIELDS:
+            return UNSUPPORTED
         for i in range(count[0]):
             v = &fields[i]
-            if read_value(&p, stop, v) == ODD:
-                return ODD
+            if read_value(&p, stop, v) == UNSUPPORTED:
+                return UNSUPPORTED
             if v.kind == NULL_KIND or v.kind == KINDS[i]:
                 continue
             if not (i == 0 or i == 5) or (v.kind != UUID and v.kind != ULONG):
-                return ODD
-        return GOOD if p == section.at + section.n else ODD
+                return UNSUPPORTED
+        return OK if p == section.at + section.n else UNSUPPORTED
 
     cdef int set_fields(self, Value* fields, FieldRow* rows, int count) except -1:
         """Convert fields of the properties section to properties, by rows of the profile."""
         cdef int i
         for i in range(count):
             if fields[rows[i].index].kind != NULL_KIND:
-                if self.set_field(&rows[i], &fields[rows[i].index]) == ODD:
-                    return ODD
-        return GOOD
+                if self.set_field(&rows[i], &fields[rows[i].index]) == UNSUPPORTED:
+                    return UNSUPPORTED
+        return OK
 
     cdef int set_field(self, FieldRow* row, Value* v) except -1:
-        """Convert a field to its property, and report losses. Return ODD for unsupported values."""
+        """Convert a field to its property and report losses, or return UNSUPPORTED."""
         cdef Made* made = &self.made
         cdef Losses* losses = &self.losses
         cdef int form = row.form
         if form == DROPPED_FIELD:
             self.begin_field_loss(row, v)
-            return end_loss(losses, LOST_FIELD, False) or GOOD
+            return end_loss(losses, LOST_FIELD, False) or OK
         if form == CARRIED_FIELD:
             self.keep_field(row, v)
-            return end_loss(losses, LOST_CARRIED_FIELD, False) or GOOD
+            return end_loss(losses, LOST_CARRIED_FIELD, False) or OK
         if form == SECONDS_FIELD or form == WHOLE_SECONDS_FIELD:
             if v.number < 0:
-                return ODD
+                return UNSUPPORTED
             if v.number % 1000:
                 if form == SECONDS_FIELD:
                     self.keep_field(row, v)
@@ -515,11 +523,11 @@ cdef class ToBasic:
                 end_loss(losses, LOST_INEXACT if form == SECONDS_FIELD else LOST_SINCE_1970, True)
         elif form == SAME_NUMBER_FIELD:
             if not 0 <= v.number <= LATEST:
-                return ODD
+                return UNSUPPORTED
             v.number *= 1000
         elif form == KNOWN_FIELD:
             if not is_short(v.at, v.n):
-                return ODD
+                return UNSUPPORTED
             # If the body is not data, the reverse translation does not set the field.
             if made.is_marked or not made.parts or not self.symbols.holds(
                 row.target, v.at, v.n
@@ -527,7 +535,7 @@ cdef class ToBasic:
                 self.keep_inexact(row, v)
         elif v.kind == ULONG:
             if form == BYTES_FIELD:  # a ulong has no bytes
-                return ODD
+                return UNSUPPORTED
             if form == BROKER_ID_FIELD:
                 self.begin_field_loss(row, v)
                 put_byte(&losses.after.data, 34)
@@ -539,37 +547,37 @@ cdef class ToBasic:
                 v.kind = BINARY
         elif form == ID_FIELD or form == SHORT_TEXT_FIELD or form == USER_FIELD:
             if not is_short(v.at, v.n):
-                return ODD
+                return UNSUPPORTED
             if form == ID_FIELD and (begins(v.at, v.n, b"urn:") or begins(v.at, v.n, b"ID:")):
                 if begins(v.at, v.n, b"urn:uuid:"):
                     if not is_uuid(v.at + 9, v.n - 9):
-                        return ODD
+                        return UNSUPPORTED
                     self.keep_inexact(row, v)
                 elif begins(v.at, v.n, b"ID:AMQP_"):
-                    return ODD  # the text may represent a binary or ulong
-            if form == SHORT_TEXT_FIELD and v.n > LONGEST_REPLY:
-                return ODD
+                    return UNSUPPORTED  # the text may represent a binary or ulong
+            if form == SHORT_TEXT_FIELD and v.n > ALWAYS_SHORT_REPLY_TO:
+                return UNSUPPORTED
             if form == USER_FIELD and v.n > LONGEST_USER and scan_bytes(v.at, v.n) & HIGH:
-                return ODD
+                return UNSUPPORTED
         elif form == LOGIN_FIELD:
             if self.user is None or not equals_bytes(v.at, v.n, self.user):
-                return ODD
+                return UNSUPPORTED
         elif form == OLD_ADDRESS_FIELD:
             if begins(v.at, v.n, OLD_QUEUES):
                 v.at += strlen(OLD_QUEUES)
                 v.n -= <Py_ssize_t> strlen(OLD_QUEUES)
             if v.n > 255 or is_text(v.at, v.n, b"amq.rabbitmq.reply-to"):
-                return ODD  # the broker refuses the message
+                return UNSUPPORTED  # the broker refuses the message
         else:
             if v.n > 255:
-                return ODD
+                return UNSUPPORTED
             if form == RENAMED_FIELD:
                 self.begin_field_loss(row, v)
                 json_value(&losses.after.data, v)
                 end_loss(losses, LOST_GROUP_ID, True)
             elif form == ADDRESS_FIELD and begins(v.at, v.n, QUEUES):
                 if memchr(v.at, c"%", <size_t> v.n) != NULL:
-                    return ODD
+                    return UNSUPPORTED
                 self.begin_field_loss(row, v)
                 v.at += strlen(QUEUES)
                 v.n -= <Py_ssize_t> strlen(QUEUES)
@@ -577,10 +585,10 @@ cdef class ToBasic:
                 end_loss(losses, LOST_QUEUE, True)
         made.there[row.target] = True
         made.given[row.target] = v[0]
-        return GOOD
+        return OK
 
     cdef int begin_field_loss(self, FieldRow* row, Value* v) except -1:
-        """Write the path and original value of a loss of a field."""
+        """Begin the loss of a field: write its path and its original value."""
         if self.losses.is_counted:
             return 0
         put_cstring(&self.losses.path.data, b"properties.")
@@ -588,7 +596,7 @@ cdef class ToBasic:
         return json_value(&self.losses.before.data, v)
 
     cdef int keep_field(self, FieldRow* row, Value* v) except -1:
-        """Put a field into the residual, and write the path and original value of its loss."""
+        """Put a field into the residual, and begin its loss like `begin_field_loss`."""
         self.made.keeps_field = True
         self.made.keeps[row.index] = True
         self.made.fields[row.index].at = v.start
@@ -598,7 +606,7 @@ cdef class ToBasic:
     cdef int put_key_path(self, Value* key) except -1:
         """Write the path of an annotation or application property to the current loss."""
         cdef Out* o = &self.losses.path.data
-        cdef bint is_quoted = key.kind == SYMBOL or self.way == LOSSLESS
+        cdef bint is_quoted = key.kind == SYMBOL or self.conversion == LOSSLESS
         put_cstring(
             o, b"message-annotations[" if key.kind == SYMBOL else b"application-properties["
         )
@@ -610,55 +618,57 @@ cdef class ToBasic:
         return put_byte(o, 93)
 
     cdef int begin_entry_loss(self, Value* key, Value* v) except -1:
-        """Write path and original value of a loss of an annotation or application property."""
+        """Begin the loss of an annotation or application property, like `begin_field_loss`."""
         if self.losses.is_counted:
             return 0
         self.put_key_path(key)
         return json_value(&self.losses.before.data, v)
 
     cdef int read_map(self, Span* section, int kind) except -1:
-        """Read a map section to `pairs`. Return ODD unless its keys are unique and of this kind."""
+        """Read a map section into `pairs`. Its keys must be unique, and of this kind."""
         cdef cursor p = section.at + 3
         cdef cursor stop = section.at + section.n
         cdef cursor end = NULL
         cdef Py_ssize_t i, k, count = 0
         cdef Span[MOST] keys
         cdef Pair* pair = self.pairs
-        if open_compound(&p, stop, 0xC1, &count, &end) == ODD or end != stop:
-            return ODD
+        if open_compound(&p, stop, 0xC1, &count, &end) == UNSUPPORTED or end != stop:
+            return UNSUPPORTED
         if count & 1 or count > 2 * MOST:
-            return ODD
+            return UNSUPPORTED
         for i in range(count >> 1):
-            if read_pair(&p, stop, kind, pair) == ODD:
-                return ODD
+            if read_pair(&p, stop, kind, pair) == UNSUPPORTED:
+                return UNSUPPORTED
             keys[i].at, keys[i].n = pair.key.at, pair.key.n
             for k in range(i):
                 if is_same(keys[k].at, keys[k].n, keys[i].at, keys[i].n):
-                    return ODD
+                    return UNSUPPORTED
             pair += 1
         self.pair_count = count >> 1
-        return GOOD if p == stop else ODD
+        return OK if p == stop else UNSUPPORTED
 
     cdef int convert_by_plain_rules(self, Entry* entry, Pair* pair) except -1:
-        """Let the plain rules convert a value that the engine does not read to a header.
+        """Let the plain rules convert an unsupported annotation or property to a header (`entry`).
 
-        The name of the entry is NULL if the value is dropped. The entry is `kept` if the header is
-        not exact.
+        `entry.name` is NULL if the plain rules drop the value. `entry.kept` is whether the header
+        does not hold the value exactly.
         """
         cdef Value* key = &pair.key
         cdef bytes name, field, wire
-        if self.size > CERTAIN or (self.way != LOSSLESS and pair.value.start[0] == 0):
-            return ODD  # too large, or a described value
+        if self.message_size > MAX_UNTRIED_SIZE or (
+            self.conversion != LOSSLESS and pair.value.start[0] == 0
+        ):
+            return UNSUPPORTED  # too large, or a described value
         said = self.plain.convert_to_header(
             bytes_at(key.at, key.n),
             bytes_at(pair.value.start, wire_size(&pair.value)),
             key.kind == SYMBOL,
-            self.saved.at != NULL,
+            self.residual.at != NULL,
         )
         if said is None:
-            return ODD
+            return UNSUPPORTED
         name, field, wire, is_exact, losses = said
-        self.held.append(said)
+        self.kept_alive.append(said)
         self.has_compounds = True
         for loss in losses:
             add_plain_loss(&self.losses, loss)
@@ -669,16 +679,16 @@ cdef class ToBasic:
         entry.value.start = <cursor> PyBytes_AS_STRING(wire)
         entry.value.number = PyBytes_GET_SIZE(wire)
         if name is None:
-            return GOOD
+            return OK
         entry.name = <cursor> PyBytes_AS_STRING(name)
         entry.size = PyBytes_GET_SIZE(name)
         entry.letter = field[0]
         entry.value.at = <cursor> PyBytes_AS_STRING(field) + 1
         entry.value.n = PyBytes_GET_SIZE(field) - 1
-        return GOOD
+        return OK
 
     cdef int keep_inexact(self, FieldRow* row, Value* v) except -1:
-        """Put a field into the residual that its property does not restore; report the loss."""
+        """Put a field into the residual because its property is not exact, and report the loss."""
         self.keep_field(row, v)
         json_value(&self.losses.after.data, v)
         return end_loss(&self.losses, LOST_INEXACT, True)
@@ -691,7 +701,7 @@ cdef class ToBasic:
         return (
             made.header.at != NULL or made.annotations.at != NULL
             or made.properties.at != NULL or made.application.at != NULL
-            or made.keeps_field or made.keeps_entry or made.keeps_shape
+            or made.keeps_field or made.keeps_entry or made.keeps_data_heads
             or made.delivery.at != NULL or made.footer.at != NULL
         )
 
@@ -702,11 +712,12 @@ cdef class ToBasic:
         cdef Value* v
         cdef Py_ssize_t i, k, start, begin = o.size
         cdef int flags = 0
-        cdef bint keeps = self.way == LOSSLESS and self.saved.at == NULL and self.needs_residual()
-        # Otherwise, the plain rules must check the reverse translation.
+        cdef bint is_lossless = self.conversion == LOSSLESS
+        cdef bint keeps = is_lossless and self.residual.at == NULL and self.needs_residual()
+        # Without `is_certain`, the plain rules must try whether the residual restores the message.
         if keeps and not made.is_certain:
-            return ODD
-        if not keeps and self.way == LOSSLESS and not (self.saved.at != NULL and is_sorted(self)):
+            return UNSUPPORTED
+        if not keeps and is_lossless and not (self.residual.at != NULL and is_sorted(self)):
             report_order(self)
         made.there[HEADERS] = made.entries.count > 0 or keeps or self.is_empty
         for i in range(PROPERTIES):
@@ -748,7 +759,7 @@ cdef class ToBasic:
                 o.at[start] = <uint8_t> (o.size - start - 1)
         # Only arrays and tables can grow so much in 0-9-1 that the properties exceed a frame
         # although the 1.0 sections fit into one.
-        return ODD if self.has_compounds and o.size - begin > MOST_CONTENT else GOOD
+        return UNSUPPORTED if self.has_compounds and o.size - begin > MAX_CONTENT_HEADER else OK
 
     cdef int put_residual(self, Out* o) except -1:
         """Write the header that contains the residual."""
@@ -764,7 +775,7 @@ cdef class ToBasic:
             cbor_head(content, 4, <uint64_t> entries.count)
             for i in range(entries.count):
                 cbor_head(content, 0, places[i])
-        if self.puts_first:
+        if self.route_first:
             put_key(content, &count, 4)
             cbor_head(content, 0, 1)
         put_kept_section(content, &count, HEADER_CODE, &made.header)
@@ -772,10 +783,10 @@ cdef class ToBasic:
         put_kept_section(content, &count, MESSAGE_ANNOTATIONS_CODE, &made.annotations)
         put_kept_section(content, &count, PROPERTIES_CODE, &made.properties)
         put_kept_section(content, &count, APPLICATION_PROPERTIES_CODE, &made.application)
-        if made.keeps_shape:
+        if made.keeps_data_heads:
             put_key(content, &count, DATA_CODE)
             cbor_head(content, 4, <uint64_t> made.parts)
-            put_out(content, &self.shape)
+            put_buffer(content, &self.data_heads)
         put_kept_section(content, &count, FOOTER_CODE, &made.footer)
         if made.keeps_field and made.properties.at == NULL:
             for i in range(FIELDS):

@@ -2,9 +2,9 @@
 
 
 cdef int read_body(ToBasic self, cursor p, cursor stop, Span* body) except -1:
-    """Read the body and the footer; set `body` to the payload. Return ODD if unsupported.
+    """Read the body and the footer; set `body` to the payload, or return UNSUPPORTED.
 
-    The payload is the joined data, or all encoded sections of another body.
+    The payload is the joined content of data sections, or the encoded sections of any other body.
     """
     cdef Made* made = &self.made
     cdef cursor first = p
@@ -13,36 +13,36 @@ cdef int read_body(ToBasic self, cursor p, cursor stop, Span* body) except -1:
     body.n = 0
     made.is_usual = True
     made.is_marked = code == AMQP_SEQUENCE_CODE or code == AMQP_VALUE_CODE
-    self.shape.size = 0
+    self.data_heads.size = 0
     while is_section(p, stop, code) and (made.is_marked or code == DATA_CODE):
         made.parts += 1
         if not made.is_marked:
-            if read_data(self, &p, stop, body) == ODD:
-                return ODD
+            if read_data(self, &p, stop, body) == UNSUPPORTED:
+                return UNSUPPORTED
         elif not skip_body(&p, stop):
             made.is_usual = False
             p += 3
-            if skip_any(&p, stop) == ODD:
-                return ODD
+            if skip_any(&p, stop) == UNSUPPORTED:
+                return UNSUPPORTED
         if made.parts == MOST_PARTS or (made.parts > 1 and code == AMQP_VALUE_CODE):
-            return ODD
+            return UNSUPPORTED
     self.sections.at, self.sections.n = first, p - first
     if made.is_marked:
         body.at = first
         body.n = p - first
         self.set_type(ENCODED_SECTIONS_TYPE_PROPERTY)
         if not made.is_usual and (
-            self.size > CERTAIN
+            self.message_size > MAX_UNTRIED_SIZE
             or not self.plain.is_body(bytes_at(first, body.n))
         ):
-            return ODD
-        if self.way == CONVERTED:  # RabbitMQ 4 delivers the footer as a part of such a payload
+            return UNSUPPORTED
+        if self.conversion == CONVERTED:  # RabbitMQ 4 delivers the footer in such a payload
             body.n = stop - first
     if p == stop:
-        return GOOD if self.size else ODD
-    if not made.parts or skip_section(&p, stop, FOOTER_CODE, &made.footer) == ODD:
-        return ODD
-    return GOOD if p == stop else ODD
+        return OK if self.message_size else UNSUPPORTED
+    if not made.parts or skip_section(&p, stop, FOOTER_CODE, &made.footer) == UNSUPPORTED:
+        return UNSUPPORTED
+    return OK if p == stop else UNSUPPORTED
 
 
 cdef int read_data(ToBasic self, cursor* place, cursor stop, Span* body) except -1:
@@ -52,16 +52,16 @@ cdef int read_data(ToBasic self, cursor* place, cursor stop, Span* body) except 
     cdef Py_ssize_t n
     cdef int width
     if p >= stop or p[0] & 0xEF != 0xA0:
-        return ODD
+        return UNSUPPORTED
     width = 4 if p[0] & 0x10 else 1
     if stop - p <= width:
-        return ODD
+        return UNSUPPORTED
     n = <Py_ssize_t> unsigned_at(p + 1, width)
     p += 1 + width
     if n > stop - p:
-        return ODD
-    made.keeps_shape = made.parts > 1 or (width == 4 and n < 256)
-    cbor_bytes(&self.shape, place[0], p - place[0])
+        return UNSUPPORTED
+    made.keeps_data_heads = made.parts > 1 or (width == 4 and n < 256)
+    cbor_bytes(&self.data_heads, place[0], p - place[0])
     if made.parts == 1:
         body.at = p
         body.n = n
@@ -73,13 +73,13 @@ cdef int read_data(ToBasic self, cursor* place, cursor stop, Span* body) except 
         body.at = self.joined.at
         body.n = self.joined.size
     place[0] = p + n
-    return GOOD
+    return OK
 
 
-cdef int report_parts(ToBasic self) except -1:
-    """Report the loss if the body is missing or has several data sections."""
+cdef int report_body_loss(ToBasic self) except -1:
+    """Report as a loss that the body is missing or has several data sections."""
     cdef Losses* losses = &self.losses
-    cdef bint comes_back = self.way == LOSSLESS and self.saved.at == NULL
+    cdef bint comes_back = self.conversion == LOSSLESS and self.residual.at == NULL
     if self.made.parts == 1 or self.made.is_marked:
         return 0
     if self.made.parts == 0:
@@ -90,13 +90,16 @@ cdef int report_parts(ToBasic self) except -1:
     return end_loss(losses, LOST_JOINED if comes_back else LOST_JOINED_FOR_GOOD, True)
 
 
-cdef int report_map(ToBasic self, Span* section, const char* path, int loss) except -1:
-    """Report the loss of delivery-annotations or a footer, if present. Return ODD if invalid.
+cdef int report_lost_section(ToBasic self, Span* section, const char* path, int loss) except -1:
+    """Report the loss of delivery-annotations or a footer, if present.
 
     Args:
         section: the encoded section.
         path: the name of the section.
         loss: the index of the kind of loss; -1 to only check the section.
+
+    Returns:
+        UNSUPPORTED if the section is invalid or too large, otherwise OK.
     """
     cdef Losses* losses = &self.losses
     cdef bytes said = b""
@@ -104,25 +107,25 @@ cdef int report_map(ToBasic self, Span* section, const char* path, int loss) exc
     cdef Pair* pair
     cdef bint is_usual
     if section.at == NULL:
-        return GOOD
-    is_usual = self.read_map(section, SYMBOL) == GOOD
+        return OK
+    is_usual = self.read_map(section, SYMBOL) == OK
     count = self.pair_count
     for i in range(count if is_usual else 0):
         pair = &self.pairs[i]
         is_usual = is_usual and pair.value.kind != ENCODED and (
-            self.way != CONVERTED or begins(pair.key.at, pair.key.n, b"x-")
+            self.conversion != CONVERTED or begins(pair.key.at, pair.key.n, b"x-")
         )
     if not is_usual or (not self.losses.is_counted and loss >= 0):
-        if self.size > CERTAIN and not is_usual:
-            return ODD
+        if self.message_size > MAX_UNTRIED_SIZE and not is_usual:
+            return UNSUPPORTED
         octets = bytes_at(section.at, section.n)
         found = self.plain.lost_section_json(octets)
         if found is None:
-            return ODD
+            return UNSUPPORTED
         said, count = found
-    if loss < 0 or (self.way != LOSSLESS and count == 0):
-        return GOOD
+    if loss < 0 or (self.conversion != LOSSLESS and count == 0):
+        return OK
     put_cstring(&losses.path.data, path)
     put_bytes(&losses.before.data, said)
     end_loss(losses, loss, False)
-    return GOOD
+    return OK

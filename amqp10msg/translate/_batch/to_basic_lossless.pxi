@@ -2,102 +2,108 @@
 
 
 cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) except -1:
-    """Read a message's sections for the lossless profile. Return ODD if unsupported."""
+    """Convert the sections of a message in the lossless profile, or return UNSUPPORTED."""
     cdef Made* made = &self.made
     cdef Mark mark
     cdef Py_ssize_t count, told
     cdef Span* annotations = &sections[0]
-    made.is_certain = self.size <= CERTAIN
-    if self.size - body.n > ROOMY:
-        return ODD
-    if annotations.at != NULL and find_additions(self, annotations) == ODD:
-        return ODD
-    if self.has_facts and (made.delivery.at != NULL or made.footer.at != NULL):
-        return ODD
-    if header.at != NULL and report_header_of_3(self, header) == ODD:
-        return ODD
-    if self.is_of_3:
-        if made.keeps_shape:
-            return ODD
+    made.is_certain = self.message_size <= MAX_UNTRIED_SIZE
+    if self.message_size - body.n > MAX_FITTING_SIZE:
+        return UNSUPPORTED
+    if annotations.at != NULL and find_additions(self, annotations) == UNSUPPORTED:
+        return UNSUPPORTED
+    if self.has_broker_annotations and (made.delivery.at != NULL or made.footer.at != NULL):
+        return UNSUPPORTED
+    if header.at != NULL and report_header_of_3(self, header) == UNSUPPORTED:
+        return UNSUPPORTED
+    if self.is_from_rabbitmq_3:
+        if made.keeps_data_heads:
+            return UNSUPPORTED
         if sections[1].at != NULL and report_subject_of_3(self, &sections[1]):
             sections[1].at = NULL
     # If RabbitMQ added annotations to a message with a header, `read_lossless_header` calls
     # `report_body`, because the losses of the body follow losses of the header.
-    if not (self.has_facts and header.at != NULL) and report_body(self, body) == ODD:
-        return ODD
+    if not (self.has_broker_annotations and header.at != NULL):
+        if report_body(self, body) == UNSUPPORTED:
+            return UNSUPPORTED
     if header.at != NULL:
         told = self.losses.count
-        if read_lossless_header(self, header, body) == ODD:
-            return ODD
-        # A message with a residual from 0-9-1 gets no new residual for its header.
-        for told in range(told, self.losses.count if self.saved.at != NULL else 0):
+        if read_lossless_header(self, header, body) == UNSUPPORTED:
+            return UNSUPPORTED
+        # A message with a residual from 0-9-1 gets no new residual, which a recoverable loss needs.
+        for told in range(told, self.losses.count if self.residual.at != NULL else 0):
             if self.losses.recoverable.at[told]:
-                return ODD
+                return UNSUPPORTED
     elif made.is_delivered:
         made.header.at = <cursor> b""  # empty: the message has no header section
         made.header.n = 0
     if sections[1].at != NULL:
-        if read_lossless_properties(self, &sections[1]) == ODD:
-            return ODD
+        if read_lossless_properties(self, &sections[1]) == UNSUPPORTED:
+            return UNSUPPORTED
     self.is_wider = False
     mark = mark_of(&self.losses)
-    if sections[2].at != NULL and read_application(self, &sections[2]) == ODD:
-        return ODD
-    if self.saved.n > 3 and self.saved.at[3] == 3:
+    if sections[2].at != NULL and read_application(self, &sections[2]) == UNSUPPORTED:
+        return UNSUPPORTED
+    if self.residual.n > 3 and self.residual.at[3] == 3:
         truncate_losses(&self.losses, &mark)  # the residual's table restores all headers
     if sections[2].at != NULL and (self.is_wider or is_wide(&sections[2])):
         made.application = sections[2]
     told = self.losses.count - mark.count
     made.split = made.entries.count
-    if annotations.at != NULL and read_annotations(self, annotations) == ODD:
-        return ODD
+    if annotations.at != NULL and read_annotations(self, annotations) == UNSUPPORTED:
+        return UNSUPPORTED
     # Put a header section with an unusual encoding into the residual.
-    if header.at != NULL and is_wide(header) and not self.has_facts and not self.is_of_3:
+    if header.at != NULL and is_wide(header) and not (
+        self.has_broker_annotations or self.is_from_rabbitmq_3
+    ):
         made.header = header[0]
     for count in range(made.entries.count):
         self.order[count] = <uint8_t> count
-    if self.saved.at != NULL:
+    if self.residual.at != NULL:
         return restore(self, told)
-    if report_map(self, &made.delivery, b"delivery-annotations", LOST_CARRIED_DELIVERY) == ODD:
-        return ODD
-    if report_map(self, &made.footer, b"footer", LOST_CARRIED_FOOTER) == ODD:
-        return ODD
-    # Otherwise, after a delivery, these annotations would look like the broker's annotations, or be
-    # in a different order.
     if (
-        (self.has_history or self.is_elsewhere)
+        report_lost_section(self, &made.delivery, b"delivery-annotations", LOST_CARRIED_DELIVERY)
+        == UNSUPPORTED
+    ):
+        return UNSUPPORTED
+    if report_lost_section(self, &made.footer, b"footer", LOST_CARRIED_FOOTER) == UNSUPPORTED:
+        return UNSUPPORTED
+    # Without the residual, some annotations would be mistaken for the broker's annotations after a
+    # delivery, or would change their order.
+    if (
+        (self.has_history or self.is_route_inside)
         and made.annotations.at == NULL
         and self.needs_residual()
     ):
         keep_annotations(self, annotations)
-    return GOOD
+    return OK
 
 
 cdef int report_body(ToBasic self, Span* body) except -1:
-    """Report losses of the body; set the payload if the residual says that it was sections."""
+    """Report losses of the body; if the residual says so, set the payload to its sections."""
     cdef Made* made = &self.made
-    made.keeps_shape = made.keeps_shape or made.parts == 0
-    if self.saved.n > 4 and self.saved.at[3] == 15:  # MARKED_SECTIONS; `restore` checks it
-        self.is_sections = made.parts > 0
+    made.keeps_data_heads = made.keeps_data_heads or made.parts == 0
+    if self.residual.n > 4 and self.residual.at[3] == 15:  # the key MARKED_SECTIONS
+        self.payload_was_sections = made.parts > 0
         body[0] = self.sections
         self.set_type(ENCODED_SECTIONS_TYPE_PROPERTY)
-        return GOOD
-    if made.is_marked and not made.is_usual and check_reencoding(self, body) == ODD:
-        return ODD
-    if made.parts == 0 and self.saved.at != NULL:
-        return ODD  # a residual from 0-9-1 cannot express a missing body
-    return report_parts(self) or GOOD
+        return OK
+    if made.is_marked and not made.is_usual and check_reencoding(self, body) == UNSUPPORTED:
+        return UNSUPPORTED
+    if made.parts == 0 and self.residual.at != NULL:
+        return UNSUPPORTED  # a residual from 0-9-1 cannot express a missing body
+    return report_body_loss(self) or OK
 
 
 cdef int check_reencoding(ToBasic self, Span* body) except -1:
-    """Report a body that RabbitMQ re-encodes differently; ODD if RabbitMQ cannot encode it."""
+    """Report a loss if RabbitMQ re-encodes the body differently; UNSUPPORTED if it cannot."""
     cdef bytes given = bytes_at(body.at, body.n)
     written = self.reencode_body(given)
     if written is None:
-        return ODD
+        return UNSUPPORTED
     if written != given:
         add_text_loss(&self.losses, b"body", b'"sections"', b'"sections"', LOST_ENCODED_ANEW)
-    return GOOD
+    return OK
 
 
 cdef int find_additions(ToBasic self, Span* section) except -1:
@@ -106,17 +112,17 @@ cdef int find_additions(ToBasic self, Span* section) except -1:
     cdef Value* key
     cdef Value* v
     cdef Made* made = &self.made
-    if self.read_map(section, SYMBOL) == ODD or self.pair_count == 0:
-        return ODD
+    if self.read_map(section, SYMBOL) == UNSUPPORTED or self.pair_count == 0:
+        return UNSUPPORTED
     for i in range(self.pair_count):
         key, v = &self.pairs[i].key, &self.pairs[i].value
         if is_text(key.at, key.n, RESIDUAL):
             if v.kind != BINARY:
-                return ODD
-            self.saved.at, self.saved.n = v.at, v.n
+                return UNSUPPORTED
+            self.residual.at, self.residual.n = v.at, v.n
         if is_text(key.at, key.n, EXCHANGE) or is_text(key.at, key.n, ROUTING_KEY):
             if v.kind != STRING or not is_short(v.at, v.n):
-                return ODD
+                return UNSUPPORTED
             if is_text(key.at, key.n, EXCHANGE):
                 exchange = rest
                 made.exchange = v[0]
@@ -124,27 +130,31 @@ cdef int find_additions(ToBasic self, Span* section) except -1:
                 routing_key = rest
                 made.routing_key = v[0]
         elif is_addition(self, key, v):
-            self.has_facts = True
+            self.has_broker_annotations = True
             continue
         rest += 1
     if exchange < 0 and routing_key < 0:
-        return ODD if self.has_facts else GOOD
+        return UNSUPPORTED if self.has_broker_annotations else OK
     if exchange < 0 or routing_key < 0 or not (made.exchange.n or made.routing_key.n):
-        return ODD
+        return UNSUPPORTED
     made.is_delivered = True
-    self.puts_first = routing_key == 0 and exchange == 1
-    self.is_elsewhere = not self.puts_first and (exchange != rest - 2 or routing_key != rest - 1)
-    return report_additions(self) if self.has_facts else GOOD
+    self.route_first = routing_key == 0 and exchange == 1
+    self.is_route_inside = not self.route_first and (
+        exchange != rest - 2 or routing_key != rest - 1
+    )
+    return report_additions(self) if self.has_broker_annotations else OK
 
 
 cdef bint is_addition(ToBasic self, Value* key, Value* v) noexcept:
     """Whether RabbitMQ adds an annotation with this key and type at delivery."""
     cdef int i
-    for i in range(self.fact_count):
-        if is_same(key.at, key.n, self.facts[i].name.at, self.facts[i].name.n):
-            if self.facts[i].kind == ENCODED:
+    cdef BrokerAnnotation* added
+    for i in range(self.broker_annotation_count):
+        added = &self.broker_annotations[i]
+        if is_same(key.at, key.n, added.name.at, added.name.n):
+            if added.kind == ENCODED:
                 return v.kind == ENCODED and v.at[0] & 0xEF == 0xE0
-            return v.kind == self.facts[i].kind
+            return v.kind == added.kind
     return False
 
 
@@ -161,13 +171,13 @@ cdef int report_additions(ToBasic self) except -1:
         if v.kind == ENCODED:
             told = self.plain.lost_value_json(bytes_at(v.at, v.n))
             if told is None:
-                return ODD
+                return UNSUPPORTED
             put_bytes(&self.losses.before.data, told)
             self.deaths.at, self.deaths.n = v.at, v.n
         else:
             json_value(&self.losses.before.data, v)
         end_loss(&self.losses, LOST_FACT, False)
-    return GOOD
+    return OK
 
 
 cdef int report_former_ttl(ToBasic self) except -1:
@@ -176,25 +186,25 @@ cdef int report_former_ttl(ToBasic self) except -1:
         bytes_at(self.deaths.at, self.deaths.n)
     )
     if losses is None:
-        return ODD
+        return UNSUPPORTED
     for loss in losses:
         add_plain_loss(&self.losses, loss)
-    return GOOD
+    return OK
 
 
 cdef int report_header_of_3(ToBasic self, Span* section) except -1:
     """Report a header that RabbitMQ 3.10 wrote (see `_delivery.without_rabbitmq_3_additions`)."""
     cdef Py_ssize_t count = 0
     cdef Value[5] values
-    if self.read_header(section, values, &count) == ODD:
-        return ODD
+    if self.read_header(section, values, &count) == UNSUPPORTED:
+        return UNSUPPORTED
     if count != 5 or not is_header_of_3(section, values):
-        return GOOD
+        return OK
     if self.made.is_delivered or (values[1].kind == UBYTE and values[1].number > 9):
-        return ODD  # the Python code translates the message: this header needs a residual
-    self.is_of_3 = True
+        return UNSUPPORTED  # the Python code translates the message: this header needs a residual
+    self.is_from_rabbitmq_3 = True
     if values[1].kind == UBYTE and values[1].number == 4:
-        values[1].kind = NULL_KIND  # a repr omits the default
+        values[1].kind = NULL_KIND  # so that the repr omits the default priority
     put_cstring(&self.losses.path.data, b"header")
     put_header_repr(
         &self.losses.before.data,
@@ -205,14 +215,14 @@ cdef int report_header_of_3(ToBasic self, Span* section) except -1:
         0,
     )
     end_loss(&self.losses, LOST_HEADER_OF_3, False)
-    return GOOD
+    return OK
 
 
 cdef bint report_subject_of_3(ToBasic self, Span* section) except -1:
     """Report the subject if RabbitMQ 3.10 added the properties section; return whether it did."""
     cdef Value[FIELDS] fields
     cdef Py_ssize_t count = 0, i
-    if section.at[3] != 0xC0 or self.read_fields(section, fields, &count) == ODD:
+    if section.at[3] != 0xC0 or self.read_fields(section, fields, &count) == UNSUPPORTED:
         return False
     if count != FIELDS or fields[3].kind != STRING:
         return False
@@ -226,44 +236,45 @@ cdef bint report_subject_of_3(ToBasic self, Span* section) except -1:
 
 
 cdef int read_lossless_header(ToBasic self, Span* section, Span* body) except -1:
-    """Set properties from the header section, and report losses. Return ODD if unsupported."""
+    """Set properties from the header section and report losses, or return UNSUPPORTED."""
     cdef Py_ssize_t count = 0
     cdef Value[5] values
     cdef Made* made = &self.made
     cdef bint durable, first, is_exact = True
     cdef int64_t delivered_before
-    if self.read_header(section, values, &count) == ODD:
-        return ODD
+    if self.read_header(section, values, &count) == UNSUPPORTED:
+        return UNSUPPORTED
     if section.n > 4 and count == 0:
-        return ODD
+        return UNSUPPORTED
     durable = values[0].kind == BOOLEAN and values[0].number != 0
     first = values[3].kind == BOOLEAN and values[3].number != 0
     delivered_before = values[4].number if values[4].kind == UINT else 0
-    if self.has_facts:
+    if self.has_broker_annotations:
         # RabbitMQ 4 wrote the header. Treat it as a header with all fields and delivery-count 0.
         if (
             self.deaths.at != NULL
             and values[2].kind == NULL_KIND
-            and report_former_ttl(self) == ODD
+            and report_former_ttl(self) == UNSUPPORTED
         ):
-            return ODD
+            return UNSUPPORTED
         if delivered_before:
             put_cstring(&self.losses.path.data, b"header.delivery-count")
             put_digits(&self.losses.before.data, <uint64_t> delivered_before)
             end_loss(&self.losses, LOST_FACT, False)
-        if report_body(self, body) == ODD:
-            return ODD
+        if report_body(self, body) == UNSUPPORTED:
+            return UNSUPPORTED
         delivered_before = 0
         if values[1].kind == UBYTE and values[1].number == 4:
             values[1].kind = NULL_KIND
-        put_decorated(self, durable, &values[1], &values[2], first)
+        write_full_header(self, durable, &values[1], &values[2], first)
     elif made.is_delivered:
-        # In a delivered message, exactly the header that RabbitMQ 4 writes needs no residual.
+        # RabbitMQ 4 delivered the message. Only a header in the form that RabbitMQ 4 writes needs
+        # no residual.
         is_exact = (
             count == 5 and values[0].kind == BOOLEAN and values[3].kind == BOOLEAN
             and values[4].kind == UINT and values[4].number == 0
         )
-    elif self.is_of_3:
+    elif self.is_from_rabbitmq_3:
         first = False
         if values[1].kind == UBYTE and values[1].number == 4:
             values[1].kind = NULL_KIND
@@ -294,9 +305,9 @@ cdef int read_lossless_header(ToBasic self, Span* section, Span* body) except -1
         made.redelivered = not first
         if not is_exact:
             made.header = section[0]
-            if self.has_facts:
-                made.header.at, made.header.n = self.decorated.at, self.decorated.size
-        return GOOD
+            if self.has_broker_annotations:
+                made.header.at, made.header.n = self.full_header.at, self.full_header.size
+        return OK
     if delivered_before:
         made.redelivered = True
     if delivered_before == 1 and not first:
@@ -311,14 +322,14 @@ cdef int read_lossless_header(ToBasic self, Span* section, Span* body) except -1
         end_loss(&self.losses, LOST_DELIVERED_BEFORE, True)
     if not is_exact or count == 0:
         made.header = section[0]
-    return GOOD
+    return OK
 
 
-cdef int put_decorated(
+cdef int write_full_header(
     ToBasic self, bint durable, Value* priority, Value* ttl, bint first
 ) except -1:
-    """Write to `decorated` a header section with all fields, as RabbitMQ 4 does at delivery."""
-    cdef Out* o = &self.decorated
+    """Write to `full_header` a header section with all fields, as RabbitMQ 4 does at delivery."""
+    cdef Out* o = &self.full_header
     cdef Py_ssize_t start
     o.size = 0
     begin_section(o, HEADER_CODE)
@@ -351,20 +362,20 @@ cdef bint is_header_of_3(Span* section, Value* values) noexcept:
 
 
 cdef int read_lossless_properties(ToBasic self, Span* section) except -1:
-    """Set properties from the properties section. Return ODD if unsupported."""
+    """Set properties from the properties section, or return UNSUPPORTED."""
     cdef Value[FIELDS] fields
     cdef Py_ssize_t count = 0
     cdef Mark mark = mark_of(&self.losses)
     if (
-        self.read_fields(section, fields, &count) == ODD or (section.n > 4 and count == 0)
-        or self.set_fields(fields, self.early, self.early_count) == ODD
+        self.read_fields(section, fields, &count) == UNSUPPORTED or (section.n > 4 and count == 0)
+        or self.set_fields(fields, self.rows_before_headers, self.rows_before_count) == UNSUPPORTED
     ):
         truncate_losses(&self.losses, &mark)
         return convert_properties_by_plain_rules(self, section)
     keep_padding(self, section, fields, count)
     if is_wide(section):
         self.made.properties = section[0]
-    return GOOD
+    return OK
 
 
 cdef int convert_properties_by_plain_rules(ToBasic self, Span* section) except -1:
@@ -373,23 +384,23 @@ cdef int convert_properties_by_plain_rules(ToBasic self, Span* section) except -
     cdef bytes text
     cdef Value* v
     cdef int i
-    if self.size > CERTAIN:
-        return ODD
+    if self.message_size > MAX_UNTRIED_SIZE:
+        return UNSUPPORTED
     said = self.plain.convert_properties(
         bytes_at(section.at, section.n),
         made.parts > 0 and not made.is_marked,
     )
     if said is None:
-        return ODD
-    self.held.append(said)
+        return UNSUPPORTED
+    self.kept_alive.append(said)
     self.has_compounds = True
-    for i in range(self.early_count):
-        if self.early[i].target >= 0:
-            made.there[self.early[i].target] = False
+    for i in range(self.rows_before_count):
+        if self.rows_before_headers[i].target >= 0:
+            made.there[self.rows_before_headers[i].target] = False
     memset(made.keeps, 0, sizeof(made.keeps))
     given, seconds, keeps, is_kept, losses = said
-    if is_kept and self.saved.at != NULL:
-        return ODD  # next to a residual from 0-9-1, only fields can be kept
+    if is_kept and self.residual.at != NULL:
+        return UNSUPPORTED  # a message with a residual from 0-9-1 cannot keep a whole section
     for target, text in given:
         i = target
         made.there[i] = True
@@ -410,7 +421,7 @@ cdef int convert_properties_by_plain_rules(ToBasic self, Span* section) except -
         made.properties = section[0]
     for loss in losses:
         add_plain_loss(&self.losses, loss)
-    return GOOD
+    return OK
 
 
 cdef int keep_padding(ToBasic self, Span* section, Value* fields, Py_ssize_t count) except -1:
@@ -430,39 +441,39 @@ cdef int keep_padding(ToBasic self, Span* section, Value* fields, Py_ssize_t cou
 
 
 cdef int read_application(ToBasic self, Span* section) except -1:
-    """Convert the application properties to headers. Return ODD if unsupported."""
+    """Convert the application properties to headers, or return UNSUPPORTED."""
     cdef Py_ssize_t i
     cdef Value* key
     cdef Value* v
     cdef Entry* entry
-    if self.read_map(section, STRING) == ODD or self.pair_count == 0:
-        return ODD
+    if self.read_map(section, STRING) == UNSUPPORTED or self.pair_count == 0:
+        return UNSUPPORTED
     for i in range(self.pair_count):
         entry = &self.made.entries.at[self.made.entries.count]
         key, v = &self.pairs[i].key, &self.pairs[i].value
         entry.value = v[0]
         if begins(key.at, key.n, b"x-"):
-            return ODD
+            return UNSUPPORTED
         if (
             v.kind != ENCODED and letter_of(v)
             and key.n <= 255 and not scan_bytes(key.at, key.n) and not is_cc_or_bcc(key.at, key.n)
         ):
             self.is_wider = self.is_wider or v.start[0] == 0x56
-            if lossless_header_of(self, entry, key) == ODD:
-                return ODD
+            if lossless_header_of(self, entry, key) == UNSUPPORTED:
+                return UNSUPPORTED
         else:
-            if self.convert_by_plain_rules(entry, &self.pairs[i]) == ODD:
-                return ODD
-            # Without a header, the residual keeps the whole section, as for unusual encodings.
+            if self.convert_by_plain_rules(entry, &self.pairs[i]) == UNSUPPORTED:
+                return UNSUPPORTED
+            # The residual keeps the whole section if a property has no header or a long encoding.
             self.is_wider = self.is_wider or entry.name == NULL or is_longer(entry, v)
             if entry.name == NULL:
-                if self.saved.at != NULL:
-                    return ODD
+                if self.residual.at != NULL:
+                    return UNSUPPORTED
                 continue
         self.made.entries.count += 1
         if entry.kept:
             self.made.keeps_entry = True
-    return GOOD
+    return OK
 
 
 cdef inline bint is_longer(Entry* entry, Value* v) noexcept:
@@ -476,7 +487,7 @@ cdef inline bint is_longer(Entry* entry, Value* v) noexcept:
 
 
 cdef int lossless_header_of(ToBasic self, Entry* entry, Value* key) except -1:
-    """Convert a property or annotation to a header; report a loss if it is not exact."""
+    """Convert an application property or annotation to a header; report a loss if inexact."""
     cdef Value* v = &entry.value
     cdef bint is_annotation = key.kind == SYMBOL
     cdef bint is_same_name = True
@@ -484,28 +495,28 @@ cdef int lossless_header_of(ToBasic self, Entry* entry, Value* key) except -1:
     entry.size = key.n
     entry.letter = letter_of(v)
     if not entry.letter:
-        return ODD
+        return UNSUPPORTED
     if is_annotation:
         if begins(key.at, key.n, b"x-opt-x-"):
             entry.name += 6
             entry.size -= 6
             if begins(entry.name, entry.size, b"x-opt-"):
-                return ODD
+                return UNSUPPORTED
         elif not begins(key.at, key.n, b"x-opt-"):
             is_same_name = False
     entry.kept = not has_exact_letter(v.kind) or (v.kind == TIMESTAMP and v.number % 1000 != 0)
     if not entry.kept and is_same_name:
         if v.kind == BINARY and is_utf8(v.at, v.n) and not (
-            is_annotation and self.saved.at != NULL
+            is_annotation and self.residual.at != NULL
         ):
             if not is_plain_name(key.at, key.n):
-                return ODD
+                return UNSUPPORTED
             self.begin_entry_loss(key, v)
             json_value(&self.losses.after.data, v)
             end_loss(&self.losses, LOST_IN_STREAM, True)
-        return GOOD
+        return OK
     if not is_plain_name(key.at, key.n) or v.kind == DOUBLE or v.kind == FLOAT:
-        return ODD
+        return UNSUPPORTED
     self.begin_entry_loss(key, v)
     if entry.letter == c"S" and v.kind == UUID:
         put_cstring(&self.losses.after.data, b'"urn:uuid:')
@@ -521,58 +532,60 @@ cdef int lossless_header_of(ToBasic self, Entry* entry, Value* key) except -1:
         json_value(&self.losses.after.data, v)
     end_loss(&self.losses, LOST_TYPE_OR_NAME if is_annotation else LOST_TYPE, True)
     entry.kept = True
-    return GOOD
+    return OK
 
 
 cdef int read_annotations(ToBasic self, Span* section) except -1:
-    """Convert the annotations to properties and headers. Return ODD if unsupported."""
+    """Convert the annotations to properties and headers, or return UNSUPPORTED."""
     cdef Py_ssize_t i, told = self.losses.count
     cdef Value* key
     cdef Value* v
     cdef Entry* entry
     cdef Made* made = &self.made
     cdef int last = 0, place
-    cdef bint is_exact = True, is_odd, is_wider = is_wide(section)
-    self.anew.size = self.anew_count = 0
-    self.read_map(section, SYMBOL)  # GOOD, as in `find_additions`
+    cdef bint is_exact = True, is_special, is_wider = is_wide(section)
+    self.sender_annotations.size = self.sender_annotation_items = 0
+    self.read_map(section, SYMBOL)  # `find_additions` has already checked the map
     for i in range(self.pair_count):
         if made.entries.count == MOST:
-            return ODD
+            return UNSUPPORTED
         entry = &made.entries.at[made.entries.count]
         key, v = &self.pairs[i].key, &self.pairs[i].value
         entry.value = v[0]
         if key.n > 255 or scan_bytes(key.at, key.n) or not begins(key.at, key.n, b"x-"):
-            return ODD
+            return UNSUPPORTED
         if made.is_delivered and (
             is_text(key.at, key.n, EXCHANGE) or is_text(key.at, key.n, ROUTING_KEY)
         ):
             put_annotation(self, key, v)
             continue
-        if is_text(key.at, key.n, RESIDUAL) or (self.has_facts and is_addition(self, key, v)):
+        if is_text(key.at, key.n, RESIDUAL):
+            continue
+        if self.has_broker_annotations and is_addition(self, key, v):
             continue
         if begins(key.at, key.n, ROW_PREFIX):
             place = read_property_annotation(self, key, v) if v.kind != ENCODED else 0
             if place <= last or made.entries.count > made.split:
-                return ODD
+                return UNSUPPORTED
             last = place
             made.is_certain = False
             put_annotation(self, key, v)
             continue
-        is_odd = is_special_name(self, key)
-        # Floating-point numbers that need a loss are left to the plain rules, which format them.
-        if v.kind != ENCODED and not is_odd and letter_of(v) and v.kind != NULL_KIND and not (
+        is_special = is_special_name(self, key)
+        # If the name of a floating-point number changes, the plain rules format it for the loss.
+        if v.kind != ENCODED and not is_special and letter_of(v) and v.kind != NULL_KIND and not (
             (v.kind == DOUBLE or v.kind == FLOAT) and not begins(key.at, key.n, b"x-opt-")
         ):
             is_wider = is_wider or v.start[0] == 0x56
-            if lossless_header_of(self, entry, key) == ODD:
-                return ODD
+            if lossless_header_of(self, entry, key) == UNSUPPORTED:
+                return UNSUPPORTED
         else:
-            if self.convert_by_plain_rules(entry, &self.pairs[i]) == ODD:
-                return ODD
+            if self.convert_by_plain_rules(entry, &self.pairs[i]) == UNSUPPORTED:
+                return UNSUPPORTED
             if entry.name == NULL:
-                if self.saved.at != NULL:
-                    return ODD
-            elif is_odd and not is_text(entry.name, entry.size, FILTER_VALUE):
+                if self.residual.at != NULL:
+                    return UNSUPPORTED
+            elif is_special and not is_text(entry.name, entry.size, FILTER_VALUE):
                 self.has_history = True
             is_wider = is_wider or is_longer(entry, v)
         put_annotation(self, key, &entry.value)
@@ -582,46 +595,46 @@ cdef int read_annotations(ToBasic self, Span* section) except -1:
         if has_name(
             &made.entries, made.split, made.entries.count, entry.name, entry.size
         ):
-            return ODD
+            return UNSUPPORTED
         made.entries.count += 1
-    if self.saved.at != NULL:
+    if self.residual.at != NULL:
         for i in range(told, self.losses.count):
-            self.losses.recoverable.at[i] = False  # there will be no new residual to restore it
-        return GOOD
-    if not is_exact or (is_wider and not self.has_facts):
+            self.losses.recoverable.at[i] = False  # the message gets no new residual to restore it
+        return OK
+    if not is_exact or (is_wider and not self.has_broker_annotations):
         keep_annotations(self, section)
         if not is_exact:
-            self.puts_first = False
-    return GOOD
+            self.route_first = False
+    return OK
 
 
 cdef int keep_annotations(ToBasic self, Span* section) except -1:
     """Put all annotations except RabbitMQ's additions into the residual."""
     self.made.annotations = section[0]
-    if self.has_facts:
+    if self.has_broker_annotations:
         self.content.size = 0
         begin_section(&self.content, MESSAGE_ANNOTATIONS_CODE)
-        put_compound(&self.content, 0xC1, self.anew_count, &self.anew)
-        self.anew.size = 0
-        put_out(&self.anew, &self.content)
-        self.made.annotations.at = self.anew.at
-        self.made.annotations.n = self.anew.size
+        put_compound(&self.content, 0xC1, self.sender_annotation_items, &self.sender_annotations)
+        self.sender_annotations.size = 0
+        put_buffer(&self.sender_annotations, &self.content)
+        self.made.annotations.at = self.sender_annotations.at
+        self.made.annotations.n = self.sender_annotations.size
     return 0
 
 
 cdef int put_annotation(ToBasic self, Value* key, Value* v) except -1:
-    """If RabbitMQ added annotations, write one of the others to `anew`."""
-    if not self.has_facts:
+    """Add an annotation to `sender_annotations`, which are only needed if RabbitMQ added others."""
+    if not self.has_broker_annotations:
         return 0
-    self.anew_count += 2
-    put_variable(&self.anew, 0xA3, key.at, key.n)
+    self.sender_annotation_items += 2
+    put_variable(&self.sender_annotations, 0xA3, key.at, key.n)
     if v.kind == BOOLEAN:
-        return put_byte(&self.anew, 0x41 if v.number else 0x42)
-    return put(&self.anew, v.start, wire_size(v))
+        return put_byte(&self.sender_annotations, 0x41 if v.number else 0x42)
+    return put(&self.sender_annotations, v.start, wire_size(v))
 
 
 cdef int read_property_annotation(ToBasic self, Value* key, Value* v) except -1:
-    """Set a property from its annotation; return the property's number, or 0 if it is odd."""
+    """Set a property from its annotation; return the property's number, 0 if unsupported."""
     cdef cursor p = key.at + strlen(ROW_PREFIX)
     cdef Py_ssize_t n = key.n - <Py_ssize_t> strlen(ROW_PREFIX)
     cdef int target
@@ -655,7 +668,7 @@ cdef int read_property_annotation(ToBasic self, Value* key, Value* v) except -1:
         return 0
     self.made.there[target] = True
     self.made.given[target] = v[0]
-    if (target == CLUSTER_ID or target == DELIVERY_MODE) and self.saved.at == NULL:
+    if (target == CLUSTER_ID or target == DELIVERY_MODE) and self.residual.at == NULL:
         self.begin_entry_loss(key, v)
         json_value(&self.losses.after.data, v)
         end_loss(&self.losses, LOST_CLUSTER_ID if target == CLUSTER_ID else LOST_MODE, True)
@@ -671,8 +684,8 @@ cdef int report_order(ToBasic self) except -1:
     for i in range(1, self.made.split):
         if entry_sorts_before(&entries.at[last], &entries.at[i], False):
             last = i
-    # If sorting puts a property after an annotation, the reverse translation adds a residual with
-    # their positions to the annotations.
+    # If sorting puts a header from a property after a header from an annotation, the reverse
+    # translation adds an annotation: a residual with the positions of the headers.
     for i in range(self.made.split, entries.count if self.made.split else 0):
         are_apart = are_apart and entry_sorts_before(&entries.at[last], &entries.at[i], False)
     if not are_apart:
@@ -705,6 +718,6 @@ cdef bint is_special_name(ToBasic self, Value* key) except -1:
     cdef cursor p = key.at + skipped
     cdef Py_ssize_t n = key.n - skipped
     return (
-        is_among(self.odd_names, p, n) or begins(p, n, b"x-basic-")
-        or (skipped and is_among(self.odd_names, key.at, key.n))
+        is_among(self.special_names, p, n) or begins(p, n, b"x-basic-")
+        or (skipped and is_among(self.special_names, key.at, key.n))
     )

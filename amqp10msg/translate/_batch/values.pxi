@@ -2,10 +2,10 @@
 # encodings.
 
 cdef enum:
-    # Maximum number of headers, or of entries in a map. A message with more is odd, because names
-    # are compared pairwise.
+    # Maximum number of headers, or of entries in a map. A message with more is unsupported, because
+    # names are compared pairwise.
     MOST = 64
-    # Maximum depth of nesting. A message with deeper values is odd.
+    # Maximum depth of nesting. A message with deeper values is unsupported.
     MOST_LEVELS = 16
     # The kind of a value that the engine did not read, or that the plain rules encoded. Its
     # encoding has `number` bytes from `start` on.
@@ -29,7 +29,7 @@ cdef struct Span:
     cursor at
     Py_ssize_t n
 
-# The bits of `scan_bytes`.
+# Bit masks of the result of `scan_bytes`.
 cdef enum:
     HIGH = 1
     NUL = 2
@@ -83,40 +83,43 @@ cdef inline bint is_short(cursor p, Py_ssize_t n) noexcept nogil:
 
 
 cdef int read_text(cursor p, cursor stop, int code, Value* v) noexcept nogil:
-    """Read the size and the bytes of a string, symbol or binary. Return ODD if it is invalid."""
+    """Read the size and the bytes of a string, symbol or binary, or return UNSUPPORTED."""
     cdef Code* type_ = &CODES[code]
     if stop - p < 1 + type_.width:
-        return ODD
+        return UNSUPPORTED
     v.at = open_sized(p + 1, code, &v.n)
     if v.n > stop - v.at or (is_large(code) and v.n < 256):
-        return ODD
+        return UNSUPPORTED
     v.kind = type_.kind
     if v.kind == STRING:
-        return GOOD if is_utf8(v.at, v.n) else ODD
-    return GOOD if v.kind == BINARY or not scan_bytes(v.at, v.n) & HIGH else ODD
+        return OK if is_utf8(v.at, v.n) else UNSUPPORTED
+    return OK if v.kind == BINARY or not scan_bytes(v.at, v.n) & HIGH else UNSUPPORTED
 
 
 cdef int read_value(cursor* place, cursor stop, Value* v) noexcept nogil:
-    """Read a value and skip it. Return ODD for an unsupported type, or a larger encoding."""
+    """Read a value, and move `place` after it.
+
+    Return UNSUPPORTED for some types, and for an encoding that is larger than necessary.
+    """
     cdef cursor p = place[0]
     cdef Code* type_
     cdef int width
     cdef uint64_t found
     if p >= stop:
-        return ODD
+        return UNSUPPORTED
     type_ = &CODES[p[0]]
     v.start = p
     if type_.way == SIZED:
-        if read_text(p, stop, p[0], v) == ODD:
-            return ODD
+        if read_text(p, stop, p[0], v) == UNSUPPORTED:
+            return UNSUPPORTED
         place[0] = v.at + v.n
-        return GOOD
+        return OK
     v.kind = type_.kind
     width = type_.width
     if type_.way == OTHER and v.kind != FLOAT and v.kind != UUID:
-        return ODD
+        return UNSUPPORTED
     if width > stop - p - 1:
-        return ODD
+        return UNSUPPORTED
     v.at = p + 1
     v.n = width
     place[0] = v.at + width
@@ -125,10 +128,10 @@ cdef int read_value(cursor* place, cursor stop, Value* v) noexcept nogil:
     if type_.way == SIGNED:
         v.number = signed_of(type_, found << type_.shift)
     if v.kind == UINT or v.kind == ULONG:
-        return GOOD if width == 0 or (found > 255 if width > 1 else found > 0) else ODD
+        return OK if width == 0 or (found > 255 if width > 1 else found > 0) else UNSUPPORTED
     if v.kind == INT or v.kind == LONG:
-        return GOOD if width == 1 or not -128 <= v.number <= 127 else ODD
-    return GOOD if is_finite(v.kind, found) else ODD
+        return OK if width == 1 or not -128 <= v.number <= 127 else UNSUPPORTED
+    return OK if is_finite(v.kind, found) else UNSUPPORTED
 
 
 cdef inline bint is_finite(int kind, uint64_t bits) noexcept nogil:
@@ -141,18 +144,19 @@ cdef inline bint is_finite(int kind, uint64_t bits) noexcept nogil:
 cdef int open_compound(
     cursor* place, cursor stop, int code, Py_ssize_t* count, cursor* end
 ) noexcept nogil:
-    """Read the head of a list or map; return its number of items and its end, or ODD.
+    """Read the head of a list or map; return its number of items and its end, or UNSUPPORTED.
 
-    `code` is the constructor of the short form. The long form is also read if it is not necessary.
+    `code` is the constructor of the short form. The long form is accepted even if the short form
+    would suffice.
     """
     cdef cursor p = place[0]
     if p >= stop or (p[0] != code and p[0] != code + LARGE):
-        return ODD
+        return UNSUPPORTED
     p = open_items(p + 1, stop, p[0], end, count)
     if p == NULL:
-        return ODD
+        return UNSUPPORTED
     place[0] = p
-    return GOOD
+    return OK
 
 
 cdef inline bint is_section(cursor p, cursor stop, int code) noexcept nogil:
@@ -161,25 +165,25 @@ cdef inline bint is_section(cursor p, cursor stop, int code) noexcept nogil:
 
 
 cdef int skip_section(cursor* place, cursor stop, int code, Span* found) noexcept nogil:
-    """Skip a list or map section with this code, if it is next. Return ODD if it is truncated."""
+    """Skip a list or map section with this code, if it is next; return UNSUPPORTED if truncated."""
     cdef cursor p = place[0]
     cdef int usual = 0xC0 if code == HEADER_CODE or code == PROPERTIES_CODE else 0xC1
     cdef Py_ssize_t count = 0
     cdef cursor end = NULL
     if not is_section(p, stop, code):
-        return GOOD
+        return OK
     found.at = p
     p += 3
     if p < stop and p[0] == 0x45:
         end = p + 1
-    elif open_compound(&p, stop, usual, &count, &end) == ODD:
-        return ODD
+    elif open_compound(&p, stop, usual, &count, &end) == UNSUPPORTED:
+        return UNSUPPORTED
     found.n = end - found.at
     place[0] = end
-    return GOOD
+    return OK
 
 
-cdef bint is_canonical(cursor* place, cursor stop, int depth) noexcept nogil:
+cdef bint skip_canonical_value(cursor* place, cursor stop, int depth) noexcept nogil:
     """Skip a value. Return False unless RabbitMQ 4 re-encodes the value with the same bytes.
 
     The value is a simple value in its smallest encoding, or a list or map of such values.
@@ -197,34 +201,37 @@ cdef bint is_canonical(cursor* place, cursor stop, int depth) noexcept nogil:
         place[0] += 1
         return True
     if code != 0xC0 and code != 0xD0 and code != 0xC1 and code != 0xD1:
-        return read_value(place, stop, &v) == GOOD
+        return read_value(place, stop, &v) == OK
     begin = place[0]
-    if depth == 0 or open_compound(place, stop, code & 0xCF, &count, &end) == ODD:
+    if depth == 0 or open_compound(place, stop, code & 0xCF, &count, &end) == UNSUPPORTED:
         return False
     if code & 0x10 and end - begin < 9 + 255:
         return False
     if code & 1 == 0:
         for i in range(count):
-            if not is_canonical(place, end, depth - 1):
+            if not skip_canonical_value(place, end, depth - 1):
                 return False
         return count > 0 and place[0] == end
     if count & 1 or count > 2 * MOST:
         return False
     for i in range(count >> 1):
-        if read_value(place, end, &v) == ODD or (v.kind != STRING and v.kind != SYMBOL):
+        if read_value(place, end, &v) == UNSUPPORTED or (v.kind != STRING and v.kind != SYMBOL):
             return False
         keys[i].at = v.at
         keys[i].n = v.n
         for k in range(i):
             if is_same(keys[k].at, keys[k].n, v.at, v.n):
                 return False
-        if not is_canonical(place, end, depth - 1):
+        if not skip_canonical_value(place, end, depth - 1):
             return False
     return place[0] == end
 
 
 cdef bint skip_body(cursor* place, cursor stop) noexcept nogil:
-    """Skip an amqp-sequence or amqp-value section. Return False if `is_canonical` does."""
+    """Skip an amqp-sequence or amqp-value section.
+
+    Return False if RabbitMQ 4 would re-encode the section's value with other bytes.
+    """
     cdef cursor p = place[0]
     cdef bint is_sequence = is_section(p, stop, AMQP_SEQUENCE_CODE)
     if not is_sequence and not is_section(p, stop, AMQP_VALUE_CODE):
@@ -232,14 +239,14 @@ cdef bint skip_body(cursor* place, cursor stop) noexcept nogil:
     p += 3
     if is_sequence and not (p < stop and (p[0] == 0x45 or p[0] == 0xC0 or p[0] == 0xD0)):
         return False
-    if not is_canonical(&p, stop, MOST_LEVELS):
+    if not skip_canonical_value(&p, stop, MOST_LEVELS):
         return False
     place[0] = p
     return True
 
 
 cdef bint is_body(cursor p, cursor stop) noexcept nogil:
-    """Whether bytes are exactly one section that `skip_body` skips."""
+    """Whether bytes are exactly one body section that `skip_body` accepts."""
     return skip_body(&p, stop) and p == stop
 
 
@@ -264,28 +271,28 @@ cdef Py_ssize_t plain_value_size(cursor p, cursor stop) noexcept nogil:
 
 
 cdef int skip_any(cursor* place, cursor stop) noexcept nogil:
-    """Skip any value, which may be described. Return ODD if it is truncated."""
+    """Skip any value, which may be described; return UNSUPPORTED if it is truncated."""
     cdef cursor p = place[0]
     cdef Py_ssize_t n
     cdef int level
     for level in range(MOST_LEVELS):
         if p >= stop:
-            return ODD
+            return UNSUPPORTED
         if p[0]:
             n = plain_value_size(p, stop)
             place[0] = p + n
-            return GOOD if n else ODD
+            return OK if n else UNSUPPORTED
         n = plain_value_size(p + 1, stop)
         if n == 0:
-            return ODD
+            return UNSUPPORTED
         p += 1 + n
-    return ODD
+    return UNSUPPORTED
 
 
 cdef Py_ssize_t value_size(cursor p, cursor stop) noexcept nogil:
     """Return the size in bytes of any encoded value, which may be described; 0 if truncated."""
     cdef cursor begin = p
-    return p - begin if skip_any(&p, stop) == GOOD else 0
+    return p - begin if skip_any(&p, stop) == OK else 0
 
 
 cdef inline Py_ssize_t wire_size(Value* v) noexcept nogil:
@@ -305,7 +312,7 @@ cdef int put_compound(Out* o, int code, Py_ssize_t count, Out* content) except -
     """Write a list or map, given its encoded items; `code` is the short form's constructor."""
     reserve(o, 9)
     write_head(o, code, content.size, count)
-    return put_out(o, content)
+    return put_buffer(o, content)
 
 
 cdef inline int put_variable(Out* o, int code, cursor p, Py_ssize_t n) except -1:
@@ -347,17 +354,17 @@ cdef inline int begin_section(Out* o, int code) except -1:
     return 0
 
 
-# Values of other types in text.
+# Texts that represent numbers and UUIDs.
 
 
 cdef int read_digits(Value* v) noexcept nogil:
-    """Parse a ttl in decimal digits without sign or leading zeros. Return ODD for other text."""
+    """Parse a ttl in decimal digits without leading zeros; return UNSUPPORTED for other text."""
     cdef uint64_t found = 0
     if v.n > 10 or not is_number(v.at, v.n, &found) or found >> 32:
-        return ODD
+        return UNSUPPORTED
     v.kind = UINT
     v.number = <int64_t> found
-    return GOOD
+    return OK
 
 
 cdef bint is_uuid(cursor p, Py_ssize_t n) noexcept nogil:

@@ -39,7 +39,7 @@ from amqp10msg.translate.rabbitmq.sections import (
 )
 from amqp10msg.translate.rabbitmq.terms import (
     BODY_CODES,
-    CODES,
+    TYPES_AND_WIDTHS,
     BrokerError,
     CrashedError,
     Term,
@@ -328,13 +328,13 @@ def _property_term(broker: BrokerVersion, rule: PropertyRule, value: Any) -> Ter
     """Convert a property to the term for its field."""
     if rule.form == Form.SECONDS:
         return ("timestamp", seconds_of(value) * 1000)
-    if rule.form == Form.MOMENT:
+    if rule.form == Form.SAME_NUMBER_OF_MS:
         return ("timestamp", seconds_of(value))
     if rule.form == Form.BROKER_ID:
         return _id_term(broker, value, rule.wire_name)
     if rule.form == Form.ADDRESS:
         return ("utf8", _reply_address(broker, octets(value)))
-    return (CODES[rule.text_constructor][0], octets(value))
+    return (TYPES_AND_WIDTHS[rule.text_constructor][0], octets(value))
 
 
 def _properties_section(
@@ -362,7 +362,7 @@ def _properties_section(
 
 def _reply_address(broker: BrokerVersion, queue: bytes) -> bytes:
     """Return the address for a reply-to that names a queue."""
-    prefix = rules_of(broker).address.encode()
+    prefix = rules_of(broker).address_prefix.encode()
     if broker.is_plugin or not prefix:
         return prefix + queue
     if queue.isalnum():

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from amqp10msg.basic import FieldArray, FieldTable
-from amqp10msg.translate._delivery import OF_DEATHS
+from amqp10msg.translate._delivery import DEATH_SUMMARY_NAMES
 from amqp10msg.translate.circumstances import Circumstances, Death, GivenBack
 from amqp10msg.translate.rabbitmq.fields import octets, signed, text, whole_seconds
 from amqp10msg.translate.rabbitmq.terms import CrashedError, Term, TermReader, kind_of, untyped
@@ -150,15 +150,15 @@ def _first_and_last(circumstances: Circumstances) -> list[tuple[bytes, str]]:
     ]
 
 
-# Redeliveries.
+# The counts and annotations of earlier deliveries.
 
 
-_DELIVERY_COUNT = b"x-delivery-count"
-_ACQUIRED_COUNT = b"x-acquired-count"
+_DELIVERY_COUNT_NAME = b"x-delivery-count"
+_ACQUIRED_COUNT_NAME = b"x-acquired-count"
 #: The keys of the annotations that a broker adds to a dead letter.
-DEATH_NAMES = {b"x-opt-deaths", *(name.encode() for name in OF_DEATHS)}
+DEATH_ANNOTATIONS = {b"x-opt-deaths", *(name.encode() for name in DEATH_SUMMARY_NAMES)}
 #: Items of `Death.given_back` that discard a message like the outcome rejected does.
-_DISCARDS = frozenset({"nack", "reject"})
+_DISCARDING_METHODS = frozenset({"nack", "reject"})
 
 
 @attrs.frozen
@@ -189,12 +189,12 @@ def redelivery(broker: BrokerVersion, circumstances: Circumstances) -> Redeliver
         failed += _count_failed(broker, death.queue_type, death.given_back)
         is_discarded = death.reason == "rejected" and death.given_back[-1:]
         if is_discarded and broker.discards_fail and death.queue_type == "quorum":
-            failed += death.given_back[-1] in _DISCARDS
+            failed += death.given_back[-1] in _DISCARDING_METHODS
     # Before its first delivery, a quorum queue counts the message's failures in other queues.
     acquired = len(circumstances.given_back) or failed
-    counts = [(_DELIVERY_COUNT, acquired)]
+    counts = [(_DELIVERY_COUNT_NAME, acquired)]
     if broker.reports_acquisitions:
-        counts = [(_ACQUIRED_COUNT, acquired), (_DELIVERY_COUNT, failed)]
+        counts = [(_ACQUIRED_COUNT_NAME, acquired), (_DELIVERY_COUNT_NAME, failed)]
     is_quorum = circumstances.queue_type == "quorum"
     again = bool(acquired if is_quorum or broker.reports_acquisitions else circumstances.given_back)
     return Redelivery(failed, again, [count for count in counts if is_quorum and count[1]])
@@ -219,7 +219,11 @@ def added_terms(broker: BrokerVersion, circumstances: Circumstances) -> dict[byt
             added |= queue.annotations
     terms = {}
     for name in sorted(added, key=str.encode):
-        if name in OF_DEATHS and circumstances.deaths and name not in circumstances.annotations:
+        if (
+            name in DEATH_SUMMARY_NAMES
+            and circumstances.deaths
+            and name not in circumstances.annotations
+        ):
             continue  # the broker replaces this value when the message dies
         octets = encode_value(added[name])
         terms[name.encode()] = _infer_type(TermReader(broker.codec, octets, 0).term())

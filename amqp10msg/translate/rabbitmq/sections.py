@@ -31,7 +31,7 @@ SAVED_SECTIONS = {
     "footer": "x-amqp-1.0-footer",
 }
 #: Prefixes of the annotations that RabbitMQ 4 sets or interprets itself.
-OWN_ANNOTATIONS = (
+BROKER_ANNOTATION_PREFIXES = (
     *("x-cc", "x-basic-", "x-opt-deaths", "x-opt-rabbitmq-received-time"),
     *("x-routing-key", "x-exchange", "x-death"),
 )
@@ -216,7 +216,7 @@ def with_metadata(
     broker: BrokerVersion, annotations: list[Any], metadata: list[tuple[bytes, Term]]
 ) -> list[Any]:
     """Add annotations of the broker, which replace the sender's annotations of the same name."""
-    if broker.broker_annotations_first:  # the broker keeps duplicates among its own
+    if broker.broker_annotations_first:  # the broker keeps duplicates among its own annotations
         added = [(("symbol", name), value) for name, value in reversed(metadata)]
         keys = {key for key, _ in added}
         return added + [pair for pair in annotations if pair[0] not in keys]

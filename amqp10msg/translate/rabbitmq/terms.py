@@ -66,7 +66,7 @@ _SECTION_NAME_OF_SYMBOL: dict[Any, str] = {kind.symbol.encode(): kind.name for k
 
 #: The descriptor codes of the body sections, by the name of the section.
 BODY_CODES = {kind.name: kind.code for kind in BODY_KINDS}
-_FLOAT_FORMS = {"float": struct.Struct(">f"), "double": struct.Struct(">d")}
+_FLOAT_STRUCTS = {"float": struct.Struct(">f"), "double": struct.Struct(">d")}
 
 
 def kind_of(term: Term) -> str:
@@ -78,8 +78,8 @@ def untyped(value: Term) -> Any:
     """Return the number or bytes that a term wraps; None for any other term."""
     if not isinstance(value, tuple) or len(value) != 2:
         return None
-    if value[0] in _FLOAT_FORMS:
-        return _FLOAT_FORMS[value[0]].unpack(value[1])[0]
+    if value[0] in _FLOAT_STRUCTS:
+        return _FLOAT_STRUCTS[value[0]].unpack(value[1])[0]
     return value[1]
 
 
@@ -96,24 +96,24 @@ def section_name(descriptor: Term) -> str | None:
 
 #: The type of each constructor, and a width in bytes, which is the width of the value if that is
 #: fixed, otherwise the width of the size field.
-CODES = {
+TYPES_AND_WIDTHS = {
     row.code: ({"string": "utf8"}.get(row.type, row.type), row.width)
     for row in FORMAT_CODES.values()
 }
-_CONSTANTS: list[Term] = [
+_CONSTANT_TERMS: list[Term] = [
     None,
     True,
     False,
     ("uint", 0),
     ("ulong", 0),
 ]  # for the constructors 0x40 to 0x44
-_UNSIGNED = {"ubyte", "ushort", "uint", "ulong", "char"}
-_SIGNED = {"byte", "short", "int", "long", "timestamp"}
-_TEXTS = {"utf8", "symbol", "binary"}
-_COMPOUNDS = {"list", "map", "array"}
+_UNSIGNED_TYPES = {"ubyte", "ushort", "uint", "ulong", "char"}
+_SIGNED_TYPES = {"byte", "short", "int", "long", "timestamp"}
+_SIZED_TYPES = {"utf8", "symbol", "binary"}
+_COMPOUND_TYPES = {"list", "map", "array"}
 # The element constructors of the arrays that RabbitMQ 3 and 4 decode.
-_ARRAYS_3 = bytes.fromhex("a3b3a1b150516061707180814056f0")
-_ARRAYS_4 = _ARRAYS_3 + bytes.fromhex("a0b07273828398d0d1")
+_ARRAY_CONSTRUCTORS_3 = bytes.fromhex("a3b3a1b150516061707180814056f0")
+_ARRAY_CONSTRUCTORS_4 = _ARRAY_CONSTRUCTORS_3 + bytes.fromhex("a0b07273828398d0d1")
 
 
 @attrs.frozen
@@ -186,19 +186,19 @@ class TermReader:
 
     def primitive(self, code: int, end: int, level: int) -> Term:
         """Decode a primitive value whose constructor `code` was read already."""
-        kind, width = CODES.get(code, ("", 0))
-        if kind in _TEXTS:
+        kind, width = TYPES_AND_WIDTHS.get(code, ("", 0))
+        if kind in _SIZED_TYPES:
             size = self.octets(width, end)
             return (kind, self.octets(size[0] if width == 1 else int.from_bytes(size, "big"), end))
-        if kind in _COMPOUNDS:
+        if kind in _COMPOUND_TYPES:
             return self.compound(code, end, level)
         if 0x40 <= code <= 0x44:
-            return _CONSTANTS[code - 0x40]
+            return _CONSTANT_TERMS[code - 0x40]
         if not kind:
             raise CrashedError(f"unknown constructor {code:#04x}")
         octets = self.octets(width, end)
-        if kind in _UNSIGNED or kind in _SIGNED:
-            return (kind, int.from_bytes(octets, "big", signed=kind in _SIGNED))
+        if kind in _UNSIGNED_TYPES or kind in _SIGNED_TYPES:
+            return (kind, int.from_bytes(octets, "big", signed=kind in _SIGNED_TYPES))
         if kind == "boolean":
             if octets[0] > 1:
                 raise CrashedError(f"invalid boolean {octets[0]:#04x}")
@@ -224,7 +224,7 @@ class TermReader:
     def compound(self, code: int, end: int, level: int) -> Term:
         """Decode a list, map or array whose constructor `code` was read already."""
         check_level(level)
-        kind, width = CODES[code]
+        kind, width = TYPES_AND_WIDTHS[code]
         if width == 0:
             # An empty list has one byte, so a message can contain millions of empty lists. To save
             # memory, all empty lists are one object, except at levels 0 and 1: those lists belong
@@ -259,7 +259,7 @@ class TermReader:
             return ("array", kind, [("described", descriptor, item) for item in inner[2]])
         if 0x40 <= code <= 0x45:
             if self.copies_zero_width and self.pos == stop:
-                width = CODES[array_code][1]
+                width = TYPES_AND_WIDTHS[array_code][1]
                 size = (width + 1).to_bytes(width, "big")
                 return ("as_is", array_code, size + count.to_bytes(width, "big") + bytes([code]))
             if count or self.pos != stop or code not in self.array_constructors:
@@ -271,20 +271,20 @@ class TermReader:
             raise CrashedError("bytes after the elements of an array")
         if code not in self.array_constructors:
             raise CrashedError(f"unsupported constructor {code:#04x} of an array's elements")
-        return ("array", CODES[code][0], items)
+        return ("array", TYPES_AND_WIDTHS[code][0], items)
 
 
-CODEC_3 = Codec(_ARRAYS_3, keeps_wide_boolean=True)
-CODEC_40 = Codec(_ARRAYS_4)
-CODEC_43 = Codec(_ARRAYS_4, copies_zero_width=True, writes_undecoded=True)
+CODEC_3 = Codec(_ARRAY_CONSTRUCTORS_3, keeps_wide_boolean=True)
+CODEC_40 = Codec(_ARRAY_CONSTRUCTORS_4)
+CODEC_43 = Codec(_ARRAY_CONSTRUCTORS_4, copies_zero_width=True, writes_undecoded=True)
 
 
 # Writing.
 
-# The widest constructor of each type; for integers also the short constructor with its range of
-# values, and the constructor of zero.
-_CONSTRUCTORS = {CODES[code][0]: code for code in sorted(_ARRAYS_4)}
-_SHORT_FORMS = {
+# By type: the widest constructor; for integers also the short constructor with its range of values,
+# and the constructor of zero.
+_WIDEST_CONSTRUCTORS = {TYPES_AND_WIDTHS[code][0]: code for code in sorted(_ARRAY_CONSTRUCTORS_4)}
+_SHORT_INTEGER_FORMS = {
     "uint": (0x52, 0, 255),
     "ulong": (0x53, 0, 255),
     "int": (0x54, -128, 127),
@@ -347,12 +347,12 @@ def generate(term: Term, level: int = 0, is_old: bool = False) -> bytes:
     if term is True or term is False:
         return b"\x41" if term else b"\x42"
     kind = term[0]
-    if kind in _TEXTS:
+    if kind in _SIZED_TYPES:
         return _encode_octets(kind, bytes(term[1]), is_old)
-    if kind in _UNSIGNED or kind in _SIGNED:
+    if kind in _UNSIGNED_TYPES or kind in _SIGNED_TYPES:
         return _encode_integer(kind, term[1])
-    if kind in _FLOAT_FORMS:
-        return bytes([_CONSTRUCTORS[kind]]) + bytes(term[1])
+    if kind in _FLOAT_STRUCTS:
+        return bytes([_WIDEST_CONSTRUCTORS[kind]]) + bytes(term[1])
     if kind == "boolean":
         return b"\x56\x01" if term[1] else b"\x56\x00"
     if kind == "uuid":
@@ -389,7 +389,7 @@ def _items(term: Term) -> list[Any]:
 
 def _encode_octets(kind: str, octets: bytes, is_old: bool) -> bytes:
     """Encode a string, symbol or binary."""
-    code, size = _CONSTRUCTORS[kind], len(octets)
+    code, size = _WIDEST_CONSTRUCTORS[kind], len(octets)
     if is_old and kind == "symbol":
         # RabbitMQ 3.10 truncates the size to one byte, which corrupts longer symbols.
         return bytes([code - 0x10, size % 256]) + octets
@@ -402,21 +402,21 @@ def _encode_integer(kind: str, value: int) -> bytes:
     """Encode an integer, modulo the width of its type."""
     if value == 0 and kind in _ZERO_CONSTRUCTORS:
         return bytes([_ZERO_CONSTRUCTORS[kind]])
-    short = _SHORT_FORMS.get(kind)
+    short = _SHORT_INTEGER_FORMS.get(kind)
     if short is not None and short[1] <= value <= short[2]:
         return bytes([short[0], value & 0xFF])
-    return bytes([_CONSTRUCTORS[kind]]) + _low_bytes(kind, value)
+    return bytes([_WIDEST_CONSTRUCTORS[kind]]) + _low_bytes(kind, value)
 
 
 def _low_bytes(kind: str, value: int) -> bytes:
     """Return an integer's lowest bytes, as many as its type has, as Erlang's bit syntax does."""
-    width = CODES[_CONSTRUCTORS[kind]][1]
+    width = TYPES_AND_WIDTHS[_WIDEST_CONSTRUCTORS[kind]][1]
     return (value & ((1 << 8 * width) - 1)).to_bytes(width, "big")
 
 
 def _encode_compound(kind: str, count: int, content: bytes, is_old: bool = False) -> bytes:
     """Return an encoded list, map or array, given its encoded items."""
-    code, size = _CONSTRUCTORS[kind], len(content)
+    code, size = _WIDEST_CONSTRUCTORS[kind], len(content)
     if size < 255 and count < (255 if is_old else 256):
         return bytes([code - 0x10, size + 1, count]) + content
     return bytes([code]) + _wide_size_and_count(count, content)
@@ -432,7 +432,7 @@ def _element_constructor(kind: Term, level: int) -> bytes:
     if isinstance(kind, tuple):
         check_level(level)
         return b"\x00" + generate(kind[1]) + _element_constructor(kind[2], level + 1)
-    return bytes([_CONSTRUCTORS[kind]])
+    return bytes([_WIDEST_CONSTRUCTORS[kind]])
 
 
 def _encode_element(kind: Term, item: Term, level: int) -> bytes:
@@ -444,9 +444,9 @@ def _encode_element(kind: Term, item: Term, level: int) -> bytes:
         return b"\x01" if item in (True, ("boolean", True)) else b"\x00"
     if kind == "null":
         return b""
-    if kind in _UNSIGNED or kind in _SIGNED:
+    if kind in _UNSIGNED_TYPES or kind in _SIGNED_TYPES:
         return _low_bytes(kind, item[1])
-    if kind in _TEXTS:
+    if kind in _SIZED_TYPES:
         return len(item[1]).to_bytes(4, "big") + bytes(item[1])
     if kind in ("float", "double", "uuid"):
         if item[0] in ("unread", "as_is"):

@@ -24,7 +24,7 @@ from amqp10msg.translate.rabbitmq.fields import (
     whole_seconds,
 )
 from amqp10msg.translate.rabbitmq.history import (
-    DEATH_NAMES,
+    DEATH_ANNOTATIONS,
     added_terms,
     check_typed,
     redelivery,
@@ -56,15 +56,15 @@ from amqp10msg.translate.rabbitmq.terms import (
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Notes
-from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE_PROPERTY, INTEGERS
+from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE_PROPERTY, INTEGER_TYPE_BY_LETTER
 from amqp10msg.wire.primitives import Float
 
 #: The fields of the properties section without a counterpart in class basic.
-LEFT_OUT = ("to", "subject", "absolute-expiry-time", "group-sequence", "reply-to-group-id")
-_DATA_HEADS = BODY_HEADS[:4]
-_INTERNAL_ANNOTATIONS = (b"x-routing-key", b"x-exchange", b"x-death")
+LOST_FIELDS = ("to", "subject", "absolute-expiry-time", "group-sequence", "reply-to-group-id")
+_DATA_SECTION_HEADS = BODY_HEADS[:4]
+_UNDELIVERED_ANNOTATIONS = (b"x-routing-key", b"x-exchange", b"x-death")
 _header_name = itemgetter(0)
-_WRONG_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
+_INVALID_PERCENT_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
 
 
 def to_basic(
@@ -164,7 +164,7 @@ def to_basic(
     # broker also unwraps their creation-time, and crashes on a value that it cannot unwrap.
     plain(fields["creation-time"])
     properties.timestamp = seconds_of(creation_time, notes)
-    for name in LEFT_OUT:
+    for name in LOST_FIELDS:
         if fields[name] is not None:
             notes.add_defined(LOSSES["field"], f"properties.{name}", reportable(fields[name]))
     report_delivery_count(message.header, notes)
@@ -186,10 +186,10 @@ def report_delivery_count(header: dict[str, Term] | None, notes: Notes) -> None:
 def _without_deaths(annotations: list[Any], notes: Notes) -> list[Any]:
     """Remove the sender's annotations about deaths, and report their loss."""
     for key, value in annotations:
-        if key[1] in DEATH_NAMES:
+        if key[1] in DEATH_ANNOTATIONS:
             path = f"message-annotations[{text(key[1])!r}]"
             notes.add_defined(LOSSES["broker's-own"], path, reportable(value))
-    return [pair for pair in annotations if pair[0][1] not in DEATH_NAMES]
+    return [pair for pair in annotations if pair[0][1] not in DEATH_ANNOTATIONS]
 
 
 def _reread_from_stream(term: Term) -> Term:
@@ -237,7 +237,7 @@ def _read_payload(
     otherwise None. The footer is lost. Other sections that follow the body are set in `message`.
     """
     start = message.body_offset
-    if not data.startswith(_DATA_HEADS, start):
+    if not data.startswith(_DATA_SECTION_HEADS, start):
         notes.add_defined(LOSSES["sections"], "body", "sections", "bytes")
         return ENCODED_SECTIONS_TYPE_PROPERTY.encode(), data[start:], None
     body: list[tuple[str, Term]] = []
@@ -359,7 +359,7 @@ def annotation_headers(
                 notes.add_dropped(path, reportable(value), "the value is not a list of deaths")
         elif broker.drops_undecoded and is_kind(value, "as_is"):
             notes.add_dropped(path, reportable(value), "the broker cannot read the value")
-        elif name.startswith(b"x-basic-") or name in _INTERNAL_ANNOTATIONS:
+        elif name.startswith(b"x-basic-") or name in _UNDELIVERED_ANNOTATIONS:
             if name != b"x-basic-type":
                 notes.add_defined(LOSSES["broker's-own"], path, reportable(value))
         elif len(name) < 256:
@@ -413,7 +413,7 @@ def _queue_of_reply_to(broker: BrokerVersion, value: Term, notes: Notes) -> byte
     if address is None or not broker.queue_addresses or not address.startswith(b"/queues/"):
         return address
     quoted: bytes = address[len(b"/queues/") :]
-    if _WRONG_ESCAPE.search(quoted):
+    if _INVALID_PERCENT_ESCAPE.search(quoted):
         notes.add_dropped("properties.reply-to", text(address), "invalid percent-encoding")
         return None
     name = urllib.parse.unquote_to_bytes(quoted)
@@ -453,13 +453,17 @@ def _sorted_headers(fields: list[tuple[bytes, str, Any]], notes: Notes) -> Field
     return FieldTable.of(entries)
 
 
-# Values of headers.
+# Converting terms to values of headers.
 
 #: Stands in for the type letter of a header whose value the broker cannot write. This is an error
 #: only if the header is delivered.
 UNWRITTEN = ""
 
-_LETTERS = {"long": "l", **{cls.__name__.lower(): letter for letter, cls in INTEGERS.items()}}
+# The type letter of the header for each integer type of a term.
+_LETTER_BY_TERM_TYPE = {
+    "long": "l",
+    **{cls.__name__.lower(): letter for letter, cls in INTEGER_TYPE_BY_LETTER.items()},
+}
 
 
 def seconds_of(value: Term, notes: Notes) -> int | None:
@@ -560,8 +564,8 @@ def _scalar(value: Term, path: str, notes: Notes) -> tuple[str, Any]:
         if kind != "utf8":
             notes.add_defined(LOSSES[kind], path, kind, "S")
         return "S", text(value[1])
-    if kind in _LETTERS:
-        return _LETTERS[kind], value[1]
+    if kind in _LETTER_BY_TERM_TYPE:
+        return _LETTER_BY_TERM_TYPE[kind], value[1]
     if kind == "float":
         return "f", Float(untyped(value))
     if kind == "double":

@@ -233,7 +233,10 @@ def _set_properties(properties: Any, fields: dict[str, Term], user: str | None) 
 def _store_in_stream(
     properties: Any, headers: list[tuple[bytes, str, Any]]
 ) -> list[tuple[bytes, str, Any]]:
-    """Change properties as a stream does when it stores them; return the headers and added ones."""
+    """Change properties as a stream does when it stores them; return the headers.
+
+    A stream moves a message-id or correlation-id of more than 256 bytes to a header.
+    """
     for name in ("message_id", "correlation_id"):
         value = getattr(properties, name)
         if isinstance(value, bytes) and len(value) > 256:

@@ -3,7 +3,7 @@
 # of format codes (Part 1, 1.6), and output into memory that the caller has allocated.
 #
 # A kernel leaves a value that it does not handle to the Python implementation, which also raises
-# the errors. A function reports such a value by a false result: ODD, or NULL for a pointer.
+# the errors. A function returns UNSUPPORTED (0), or a NULL pointer, for such a value.
 
 import sys
 
@@ -17,8 +17,8 @@ ctypedef const uint8_t* cursor
 # The results of reading or writing a value, a section or a row.
 cdef enum:
     FULL = -1  # the output has no room for it
-    ODD = 0    # the Python implementation must handle it
-    GOOD = 1   # it was read or written
+    UNSUPPORTED = 0    # the Python implementation must handle it
+    OK = 1   # it was read or written
     ABSENT = 2 # it does not exist
 
 # The rules for the content of a string, a symbol or a binary.
