@@ -20,7 +20,7 @@ FIRST_MS = -62_135_596_800_000
 LAST_MS = 253_402_300_799_999
 
 # By AMQP type: the struct member that holds the value, and the conversions to and from the member.
-_SIMPLE_TYPES: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
+_CONVERSIONS_BY_TYPE: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     **{name: ("l", int, cls) for name, cls in INTEGERS.items()},
     "ulong": ("u", lambda value: decimal.Decimal(int(value)), lambda number: ULong(int(number))),
     "long": ("l", int, int),
@@ -39,8 +39,8 @@ def value_cell(value: Any, key_type: str | None = None) -> dict[str, Any]:
     """Return the struct of a decoded value; missing members are null."""
     name = TYPES[type(value)]
     cell: dict[str, Any] = {"key_type": key_type, "type": name}
-    if name in _SIMPLE_TYPES:
-        member, convert, _ = _SIMPLE_TYPES[name]
+    if name in _CONVERSIONS_BY_TYPE:
+        member, convert, _ = _CONVERSIONS_BY_TYPE[name]
         cell[member] = convert(value)
     elif name == "float":
         cell["d"] = float(value)
@@ -64,8 +64,8 @@ def cell_value(cell: Mapping[str, Any]) -> Any:
     """
     name = cell.get("type")
     try:
-        if name in _SIMPLE_TYPES:
-            member, _, convert = _SIMPLE_TYPES[name]
+        if name in _CONVERSIONS_BY_TYPE:
+            member, _, convert = _CONVERSIONS_BY_TYPE[name]
             return convert(_required_member(cell, member))
         if name == "float" and cell.get("b") is None:
             return Float(_required_member(cell, "d"))

@@ -26,7 +26,7 @@ if COMPILED and find_spec("amqp10msg.columns._kernel.scan") is not None:
     from amqp10msg.columns import _kernel_plan
 
     _column_plan = _kernel_plan.column_plan
-# Replaces None and larger limits for the kernel, whose limits are 64-bit integers.
+# Stands for None and larger limits in the kernel, whose limits are 64-bit integers.
 _NO_LIMIT = 2**62
 
 
@@ -94,7 +94,7 @@ def decode(
     limits = limits or DEFAULT_LIMITS
     chunks = binary_chunks(array)
     if not len(plan.result):
-        # The result has no columns, but one row per message.
+        # An empty selection: the result has no columns, but one row per message.
         rows: list[dict[str, Any]] = [{}] * sum(map(len, chunks))
         return pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct([])))
     batches: Iterator[pa.RecordBatch] = (
@@ -153,14 +153,14 @@ def _decode_chunk(
         rows = (row(octets, plan, limits, profile) for octets in iterate_messages(array))
         return rows_to_batch(limit_text_size(rows, text_limit(array), text_size), plan)
     try:
-        batch, odd = scan_kernel(array, plan, limits)
+        batch, unsupported = scan_kernel(array, plan, limits)
     except OverflowError:
         raise TooMuchError(
             "a column would exceed 2 GiB, or the limit for values without content: decode fewer "
             "messages per call"
         ) from None
-    if odd:
-        batch = _fill_odd_rows(batch, array, odd, plan, limits)
+    if unsupported:
+        batch = _fill_unsupported_rows(batch, array, unsupported, plan, limits)
     return batch if profile is None else _add_validation(array, batch, plan, limits, profile)
 
 
@@ -168,8 +168,8 @@ def _run_kernel(array: pa.Array, plan: Plan, limits: Limits) -> tuple[pa.RecordB
     """Decode an array of binary or large_binary with the kernel.
 
     Returns:
-        The columns, and the indexes of the odd rows. Odd rows are null in the columns, because they
-        have errors, or because the kernel does not support them.
+        The columns, and the indexes of the unsupported rows, which have errors or values that the
+        kernel does not handle. These rows are null in the columns.
 
     Raises:
         OverflowError: a column would exceed Arrow's 32-bit offsets, or the text of values would
@@ -177,7 +177,7 @@ def _run_kernel(array: pa.Array, plan: Plan, limits: Limits) -> tuple[pa.RecordB
         ValueError: the array is not valid.
     """
     valid, offsets, data = array.buffers()
-    batch, odd = _column_plan(plan).read(
+    batch, unsupported = _column_plan(plan).read(
         *address_and_size(data),
         *address_and_size(offsets),
         8 if pa.types.is_large_binary(array.type) else 4,
@@ -194,7 +194,7 @@ def _run_kernel(array: pa.Array, plan: Plan, limits: Limits) -> tuple[pa.RecordB
     wire_index = plan.schema.get_field_index("wire")
     if wire_index >= 0:
         batch = batch.add_column(wire_index, WIRE, array.cast(pa.binary()))
-    return batch, odd
+    return batch, unsupported
 
 
 def address_and_size(buffer: pa.Buffer | None) -> tuple[int, int]:
@@ -209,17 +209,18 @@ scan_kernel: Callable[[pa.Array, Plan, Limits], tuple[pa.RecordBatch, list[int]]
 )
 
 
-def _fill_odd_rows(
-    batch: pa.RecordBatch, array: pa.Array, odd: list[int], plan: Plan, limits: Limits
+def _fill_unsupported_rows(
+    batch: pa.RecordBatch, array: pa.Array, unsupported: list[int], plan: Plan, limits: Limits
 ) -> pa.RecordBatch:
-    """Decode the odd rows in Python, and return the batch with them; `odd` contains their indexes.
+    """Decode the rows with these indexes in Python, and return the batch with them.
 
     The kernel has left these rows null, because of errors or unsupported messages.
     """
     errors: dict[int, dict[str, Any]] = {}
     other_rows: dict[int, dict[str, Any]] = {}
-    rows = (row(array[index].as_py(), plan, limits, None) for index in odd)
-    for index, cells in zip(odd, limit_text_size(rows, text_limit(array), text_size), strict=True):
+    rows = (row(array[index].as_py(), plan, limits, None) for index in unsupported)
+    limited_rows = limit_text_size(rows, text_limit(array), text_size)
+    for index, cells in zip(unsupported, limited_rows, strict=True):
         (errors if "error_code" in cells else other_rows)[index] = cells
     if other_rows:
         batch = replace_rows(batch, list(other_rows), rows_to_batch(other_rows.values(), plan))
@@ -255,7 +256,7 @@ def replace_rows(
 def splice_rows(
     batch: pa.RecordBatch, indexes: list[int], replacements: pa.RecordBatch
 ) -> list[pa.RecordBatch]:
-    """Replace rows as `replace_rows`, but return the result as slices, without copying."""
+    """Replace rows like `replace_rows`, but return the result as slices, without copying."""
     pieces: list[pa.RecordBatch] = []
     next_row = 0
     run_start = 0  # start of a run of adjacent indexes
@@ -304,11 +305,11 @@ def suspects(array: pa.Array, limits: Limits, profile: Profile) -> Sequence[int]
     if scan_kernel is None or has_unscreened_rules(profile):
         return range(len(array))
     try:
-        # Odd rows are all suspects: decoding them with `_plain` for the test would be slow.
-        screened, odd = scan_kernel(array, plan_of(_prefilter.COLUMNS), limits)
+        # Unsupported rows are all suspects: decoding them with `_plain` for the test would be slow.
+        screened, unsupported = scan_kernel(array, plan_of(_prefilter.COLUMNS), limits)
     except OverflowError:
         return range(len(array))
-    return sorted({*odd, *_prefilter.suspects(screened, profile)})
+    return sorted({*unsupported, *_prefilter.suspects(screened, profile)})
 
 
 def iterate_messages(array: pa.Array) -> Iterator[bytes | None]:
@@ -440,7 +441,7 @@ def message_format_column(formats: Any, count: int) -> pa.Array:
 # have no bytes, so a message of 13 bytes can have 65,536 elements, and its JSON is 80,000 times as
 # large as the message. The JSON of values that do have bytes is at most 17 times as large.
 _MIN_TEXT_BYTES = 64 << 20
-_TEXT_BYTES_PER_BYTE = 32
+_TEXT_BYTES_PER_MESSAGE_BYTE = 32
 
 
 class TooMuchError(ValueError):
@@ -451,7 +452,9 @@ class TooMuchError(ValueError):
 
 def text_limit(*arrays: pa.Array) -> int:
     """Return the maximum size of the text columns of decoded messages, in bytes."""
-    return _MIN_TEXT_BYTES + _TEXT_BYTES_PER_BYTE * sum(int(array.nbytes) for array in arrays)
+    return _MIN_TEXT_BYTES + _TEXT_BYTES_PER_MESSAGE_BYTE * sum(
+        int(array.nbytes) for array in arrays
+    )
 
 
 def limit_text_size(

@@ -38,10 +38,10 @@ from amqp10msg.wire.kernel import COMPILED
 from amqp10msg.wire.primitives import Timestamp
 
 #: A function that encodes rows with the compiled kernel. It returns the messages, and the indexes
-#: of the odd rows, which Python must encode. None if the kernel is not compiled.
+#: of the unsupported rows, which Python must encode. None if the kernel is not compiled.
 kernel: Callable[[pa.RecordBatch], tuple[pa.Array, list[int]]] | None = None
-#: A function like `kernel`, for a template. It returns None if the kernel does not support the
-#: template.
+#: A function like `kernel` for the columns of a template. It returns None if the kernel does not
+#: support the template.
 template_kernel: Callable[[pa.RecordBatch, Template], tuple[pa.Array, list[int]] | None] | None = (
     None
 )
@@ -51,7 +51,7 @@ if COMPILED and find_spec("amqp10msg.columns._kernel.write") is not None:
     kernel = _encode_plan.encode_columns
     template_kernel = _encode_plan.encode_template
 
-_TOO_LARGE = "the messages would exceed 2 GiB: encode fewer rows per call"
+_TOO_LARGE_TEXT = "the messages would exceed 2 GiB: encode fewer rows per call"
 # The number of rows that are converted to Python values at the same time.
 _ROWS_PER_CHUNK = 1024
 # The types of all columns of messages, and the names of the columns that are encoded. The
@@ -62,9 +62,9 @@ _COLUMNS_TO_ENCODE = set(SCHEMA.names) - {
     *(field.name for field in ERRORS),
 }
 # pandas exports its row labels as columns with these names.
-_ROW_LABELS = re.compile(r"__index_level_\d+__")
-# The column that marks a properties section, which may have no fields.
-_HAS_PROPERTIES = "has_properties"
+_ROW_LABEL_PATTERN = re.compile(r"__index_level_\d+__")
+# The column that is true if there is a properties section, even without fields.
+_HAS_PROPERTIES_COLUMN = "has_properties"
 #: The kinds of body section, by name.
 _BODY_KINDS = {kind.name: kind for kind in KINDS if kind.attribute == "body"}
 
@@ -136,7 +136,7 @@ def encode(
             chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks or [pa.array([], WIRE.type)])
         )
     except pa.ArrowInvalid:
-        raise EncodeError(_TOO_LARGE) from None
+        raise EncodeError(_TOO_LARGE_TEXT) from None
 
 
 def _encode_part(part: pa.RecordBatch, first_row: int, template: Template | None) -> list[pa.Array]:
@@ -147,22 +147,23 @@ def _encode_part(part: pa.RecordBatch, first_row: int, template: Template | None
         try:
             result = kernel(part) if template is None else template_kernel(part, template)
         except OverflowError:
-            raise EncodeError(_TOO_LARGE) from None
+            raise EncodeError(_TOO_LARGE_TEXT) from None
     if result is None:
         return _encode_by_row(part, row_numbers, template)
-    messages, odd = result
-    if not odd:
+    messages, unsupported = result
+    if not unsupported:
         return [messages]
-    if len(odd) == part.num_rows:
+    if len(unsupported) == part.num_rows:
         return _encode_by_row(part, row_numbers, template)
-    odd_rows = part.take(pa.array(odd, pa.int64()))
-    odd_messages = pa.concat_arrays(
-        _encode_by_row(odd_rows, [first_row + index for index in odd], template)
+    unsupported_rows = part.take(pa.array(unsupported, pa.int64()))
+    unsupported_messages = pa.concat_arrays(
+        _encode_by_row(unsupported_rows, [first_row + index for index in unsupported], template)
     )
-    batch, odd_batch = (
-        pa.RecordBatch.from_arrays([array], names=[WIRE.name]) for array in (messages, odd_messages)
+    batch, unsupported_batch = (
+        pa.RecordBatch.from_arrays([array], names=[WIRE.name])
+        for array in (messages, unsupported_messages)
     )
-    return [piece.column(0) for piece in splice_rows(batch, odd, odd_batch)]
+    return [piece.column(0) for piece in splice_rows(batch, unsupported, unsupported_batch)]
 
 
 def _encode_by_row(
@@ -194,7 +195,7 @@ def _encode_by_row(
                 raise EncodeError(error.reason, path) from None
         array = pa.array(messages, WIRE.type)
         if isinstance(array, pa.ChunkedArray):
-            raise EncodeError(_TOO_LARGE)
+            raise EncodeError(_TOO_LARGE_TEXT)
         chunks.append(array)
     return chunks
 
@@ -266,7 +267,7 @@ def _template_parts(batch: Any, template: Template, is_strict: bool) -> list[pa.
     """Return the template's columns, in the order of its paths, as a list of record batches."""
     table = pa.table(batch) if isinstance(batch, Mapping) else _as_table(batch)
     for name in table.schema.names if is_strict else ():
-        if name not in template.paths and not _ROW_LABELS.fullmatch(name):
+        if name not in template.paths and not _ROW_LABEL_PATTERN.fullmatch(name):
             matches = difflib.get_close_matches(name, template.paths, 1)
             hint = f" (did you mean {matches[0]!r}?)" if matches else ""
             raise ValueError(
@@ -332,7 +333,7 @@ def _message_table(batch: Any, is_strict: bool) -> tuple[pa.Table, dict[str, Pic
             columns[name] = batch.column(index)
         elif name in _COLUMN_TYPES:
             columns[name] = _cast_column(name, batch.column(index))
-        elif not _ROW_LABELS.fullmatch(name):
+        elif not _ROW_LABEL_PATTERN.fullmatch(name):
             unknown.append(name)
     _reject_duplicates([*columns], names)
     if not columns.keys() - {"message_format"}:
@@ -384,7 +385,7 @@ def _list_to_map(array: pa.ListArray, target: pa.MapType) -> pa.MapArray:
     )
     row_ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(array), 0))
     offsets = pa.concat_arrays([pa.array([0], row_ends.type), row_ends])
-    # A null offset makes a map null; the last offset has no map.
+    # The start offset of a null map is null. The last offset is only the end of the last map.
     absent = pa.concat_arrays([array.is_null(), pa.array([False])])
     return pa.MapArray.from_arrays(pc.if_else(absent, None, offsets), keys, items)
 
@@ -396,8 +397,8 @@ def _encode_row(cells: Mapping[str, Any]) -> bytes | None:
         for name, value in cells.items()
         if value is not None and name in _COLUMNS_TO_ENCODE
     }
-    if values.get(_HAS_PROPERTIES) is False:
-        del values[_HAS_PROPERTIES]
+    if values.get(_HAS_PROPERTIES_COLUMN) is False:
+        del values[_HAS_PROPERTIES_COLUMN]
     if not values:
         if "wire" in cells:
             wire: bytes | None = cells["wire"]
@@ -439,7 +440,7 @@ def _build_properties(values: Mapping[str, Any]) -> Properties | None:
                 value //= 1000
         if value is not None:
             fields[field.name] = value
-    return Properties(**fields) if fields or _HAS_PROPERTIES in values else None
+    return Properties(**fields) if fields or _HAS_PROPERTIES_COLUMN in values else None
 
 
 def _split_data(content: bytes, lengths: Sequence[int | None]) -> list[Data]:

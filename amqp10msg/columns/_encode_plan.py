@@ -11,7 +11,7 @@ import pyarrow as pa
 # raise ImportError.
 import amqp10msg.columns._kernel.write as write  # noqa: PLR0402  (see above)
 from amqp10msg.columns._decode import address_and_size
-from amqp10msg.columns._schema import COMPOSITES, MAPS, field_modes
+from amqp10msg.columns._schema import COMPOSITES, MAPS, field_kinds
 from amqp10msg.composite import rows
 from amqp10msg.message import Template
 from amqp10msg.sections import BODY_KINDS, KINDS
@@ -20,7 +20,7 @@ from amqp10msg.wire.kernel import Step, codes
 #: The kinds of section outside of the body, by attribute of `Message`.
 _SECTION_KINDS = {kind.attribute: kind for kind in KINDS if kind.attribute != "body"}
 #: The kernel's number of each Arrow type.
-_CELL_TYPES = {
+_CELL_KIND_BY_TYPE = {
     pa.bool_(): write.BOOL,
     pa.int16(): write.INT16,
     pa.int64(): write.INT64,
@@ -31,21 +31,22 @@ _CELL_TYPES = {
     pa.string(): write.TEXT,
     pa.binary(): write.TEXT,
 }
-#: The kernel's number of each field's type, by name of the field.
-_FIELD_MODES = field_modes(write)
-# Members of the struct of a value, in the order of the kernel.
-_MEMBERS = ("key_type", "type", "s", "l", "d", "b", "u")
+#: The kernel's number for the type of each field, by name of the field.
+_FIELD_KIND_BY_NAME = field_kinds(write)
+# The members of the struct of a value, in the order that the kernel expects.
+_VALUE_MEMBERS = ("key_type", "type", "s", "l", "d", "b", "u")
 # Sizes in bytes: the initial size of the output buffer, and the maximum size of an Arrow binary
 # array. When the buffer is full, it is enlarged to the total size estimated from the rows written
 # so far.
-_INITIAL_BYTES = 1 << 16
-_MAX_BYTES = 2**31 - 1
+_INITIAL_BUFFER_BYTES = 1 << 16
+_MAX_ARRAY_BYTES = 2**31 - 1
 
 
 def encode_columns(batch: pa.RecordBatch) -> tuple[pa.Array, list[int]]:
-    """Encode a batch; return the messages, and the indexes of the odd rows.
+    """Encode a batch; return the messages, and the indexes of the unsupported rows.
 
-    Odd rows have errors, or values that the kernel does not handle. Their messages are empty.
+    Unsupported rows have errors, or values that the kernel does not handle. Their messages are
+    empty.
 
     Args:
         batch: message columns with the types of `SCHEMA`.
@@ -61,12 +62,17 @@ def _write_messages(writer: write.Rows, row_count: int) -> tuple[pa.Array, list[
     """Write `row_count` rows, enlarging the output buffer when it is full."""
     offsets_buffer = pa.allocate_buffer(4 * (row_count + 1))
     memoryview(offsets_buffer).cast("B")[:4] = bytes(4)
-    odd = pa.allocate_buffer(row_count)
-    data = pa.allocate_buffer(_INITIAL_BYTES)
+    unsupported = pa.allocate_buffer(row_count)
+    data = pa.allocate_buffer(_INITIAL_BUFFER_BYTES)
     rows_written = size = 0
     while True:
         rows_written, size = writer.write(
-            rows_written, size, data.address, data.size, offsets_buffer.address + 4, odd.address
+            rows_written,
+            size,
+            data.address,
+            data.size,
+            offsets_buffer.address + 4,
+            unsupported.address,
         )
         if rows_written == row_count:
             break
@@ -74,7 +80,7 @@ def _write_messages(writer: write.Rows, row_count: int) -> tuple[pa.Array, list[
     messages = pa.Array.from_buffers(
         pa.binary(), row_count, [None, offsets_buffer, data.slice(0, size)]
     )
-    return messages, list(_odd_indexes(odd.to_pybytes()))
+    return messages, list(_unsupported_indexes(unsupported.to_pybytes()))
 
 
 def encode_template(batch: pa.RecordBatch, template: Template) -> tuple[pa.Array, list[int]] | None:
@@ -131,8 +137,9 @@ _KERNEL_STEP_NUMBERS = {
     codes.STEP_DATA: write.DATA_STEP,
     codes.STEP_BODY: write.BODY_STEP,
 }
-# Type number: format code; of several, the code with the widest content and a 1-byte size.
-_FORMAT_CODES = {
+# The format code for each type number. If a type has several codes, this is the code with the
+# widest content of fixed width, or with a 1-byte size.
+_FORMAT_CODE_BY_KIND = {
     **{kind: code for kind, code in enumerate(codes.WIDE_CODES) if code},
     codes.KIND_BOOLEAN: 0x56,
     codes.KIND_DOUBLE: 0x82,
@@ -207,28 +214,34 @@ def _cast_cells(
     mode: int, kind: int, array: pa.Array, target: pa.DataType
 ) -> tuple[int, int, pa.Array] | None:
     try:
-        return mode, _FORMAT_CODES[kind], array if array.type == target else array.cast(target)
+        return (
+            mode,
+            _FORMAT_CODE_BY_KIND[kind],
+            array if array.type == target else array.cast(target),
+        )
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None  # a value does not fit in the type
 
 
 def _grow_buffer(data: pa.Buffer, size: int, rows_written: int, row_count: int) -> pa.Buffer:
     """Copy the output to a larger buffer, sized for rows like those written so far."""
-    if data.size == _MAX_BYTES:
+    if data.size == _MAX_ARRAY_BYTES:
         raise OverflowError("the messages would exceed 2 GiB")
-    estimate = int(1.05 * size / rows_written * row_count) + _INITIAL_BYTES if rows_written else 0
-    new_size = min(max(estimate, 3 * data.size // 2), _MAX_BYTES)
+    estimate = (
+        int(1.05 * size / rows_written * row_count) + _INITIAL_BUFFER_BYTES if rows_written else 0
+    )
+    new_size = min(max(estimate, 3 * data.size // 2), _MAX_ARRAY_BYTES)
     new_buffer = pa.allocate_buffer(new_size)
     memoryview(new_buffer).cast("B")[:size] = memoryview(data).cast("B")[:size]
     return new_buffer
 
 
-def _odd_indexes(odd: bytes) -> Iterator[int]:
-    """Yield the indexes of the bytes that are 1."""
-    index = odd.find(1)
+def _unsupported_indexes(unsupported: bytes) -> Iterator[int]:
+    """Yield the indexes of the rows whose byte is 1."""
+    index = unsupported.find(1)
     while index >= 0:
         yield index
-        index = odd.find(1, index + 1)
+        index = unsupported.find(1, index + 1)
 
 
 def _make_writer(batch: pa.RecordBatch) -> write.Writer:
@@ -239,22 +252,24 @@ def _make_writer(batch: pa.RecordBatch) -> write.Writer:
         if column.null_count < len(column)
     }
 
-    def column(name: str) -> write.Column:
+    def kernel_column(name: str) -> write.Column:
         return _column_buffers(present.get(name))
 
-    def fields(name: str) -> tuple[int, list[Any]]:
+    def kernel_fields(name: str) -> tuple[int, list[Any]]:
         columns = []
         for index, field in enumerate(rows(COMPOSITES[name])):
-            second = column(f"{field.name}_type") or column(f"{field.name}_ms")
-            first = column(field.name)
+            second = kernel_column(f"{field.name}_type") or kernel_column(f"{field.name}_ms")
+            first = kernel_column(field.name)
             if first or second:
-                columns.append((_FIELD_MODES[field.name], index, field.default, first, second))
+                columns.append(
+                    (_FIELD_KIND_BY_NAME[field.name], index, field.default, first, second)
+                )
         return _SECTION_KINDS[name].code, columns
 
     return write.Writer(
         batch.num_rows,
-        header=fields("header"),
-        properties=fields("properties"),
+        header=kernel_fields("header"),
+        properties=kernel_fields("properties"),
         maps=[
             (
                 _SECTION_KINDS[name].code,
@@ -263,14 +278,14 @@ def _make_writer(batch: pa.RecordBatch) -> write.Writer:
             )
             for name in MAPS
         ],
-        has_properties=column("has_properties"),
+        has_properties=kernel_column("has_properties"),
         lengths=_lengths_buffers(present.get("body_lengths")),
         body=(
             BODY_KINDS[0].code,
             [kind.name.encode() for kind in BODY_KINDS],
-            column("body_kind"),
-            column("body"),
-            column("body_json"),
+            kernel_column("body_kind"),
+            kernel_column("body"),
+            kernel_column("body_json"),
         ),
     )
 
@@ -281,7 +296,7 @@ def _column_buffers(array: Any) -> write.Column:
         return None
     _, cells, data = (*array.buffers(), None)[:3]
     return (
-        _CELL_TYPES[array.type],
+        _CELL_KIND_BY_TYPE[array.type],
         array.offset,
         *_validity(array),
         *address_and_size(cells),
@@ -316,7 +331,7 @@ def _list_buffers(array: Any) -> write.Column:
 def _map_buffers(array: Any) -> tuple[write.Column, list[write.Column], int]:
     """Return a map column for the kernel: lists, columns of the entries, and number of entries."""
     if array is None:
-        return None, [None] * (2 + len(_MEMBERS)), 0
+        return None, [None] * (2 + len(_VALUE_MEMBERS)), 0
     keys, items = array.keys, array.items
     valid = items.buffers()[0] if items.null_count else None
     # The kernel needs only the validity of the structs.
@@ -325,5 +340,5 @@ def _map_buffers(array: Any) -> tuple[write.Column, list[write.Column], int]:
         if valid
         else None
     )
-    members = [_column_buffers(items.field(name)) for name in _MEMBERS]
+    members = [_column_buffers(items.field(name)) for name in _VALUE_MEMBERS]
     return _list_buffers(array), [structs, _column_buffers(keys), *members], len(items)

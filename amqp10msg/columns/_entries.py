@@ -13,7 +13,7 @@ from amqp10msg.columns._schema import MAPS, SCHEMA
 from amqp10msg.wire.errors import EncodeError
 
 # By Arrow type: the AMQP type of the values, and the member of `VALUE` that holds them.
-_AMQP_TYPES = {
+_TYPE_AND_MEMBER_BY_ARROW_TYPE = {
     pa.string(): ("string", "s"),
     pa.large_string(): ("string", "s"),
     pa.string_view(): ("string", "s"),
@@ -53,8 +53,8 @@ def value_structs(array: pa.Array, *, amqp_nulls: bool = False) -> pa.StructArra
     if pa.types.is_timestamp(array.type):
         name, member = "timestamp", "l"
         array = array.cast(pa.timestamp("ms", array.type.tz)).cast(pa.int64())
-    elif array.type in _AMQP_TYPES:
-        name, member = _AMQP_TYPES[array.type]
+    elif array.type in _TYPE_AND_MEMBER_BY_ARROW_TYPE:
+        name, member = _TYPE_AND_MEMBER_BY_ARROW_TYPE[array.type]
     else:
         raise TypeError(f"no AMQP type corresponds to {array.type}")
     valid = array.is_valid()

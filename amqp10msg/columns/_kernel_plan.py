@@ -10,11 +10,19 @@ import pyarrow as pa
 # If the kernel is not compiled, `import a.b` raises ModuleNotFoundError; `from a import b` would
 # raise ImportError.
 import amqp10msg.columns._kernel.scan as scan  # noqa: PLR0402  (see above)
-from amqp10msg.columns._schema import COMPOSITES, LENGTHS, MAPS, VARIANT, WIRE, Plan, field_modes
+from amqp10msg.columns._schema import (
+    BODY_LENGTHS_TYPE,
+    COMPOSITES,
+    MAPS,
+    VARIANT,
+    WIRE,
+    Plan,
+    field_kinds,
+)
 from amqp10msg.composite import Field, rows
 from amqp10msg.sections import BODY_KINDS, KINDS
 
-#: The index in `KINDS`, by attribute of `Message`.
+#: The index of each kind of section in `KINDS`, by attribute of `Message`.
 _SECTION_INDEXES = {kind.attribute: i for i, kind in enumerate(KINDS)}
 #: The columns of the body, in the order of the kernel's argument `body`.
 _BODY_COLUMNS = (
@@ -27,7 +35,7 @@ _BODY_COLUMNS = (
     "body_lengths",
 )
 #: The kernel's number of each Arrow type.
-_CELL_KINDS = {
+_COLUMN_KIND_BY_TYPE = {
     pa.bool_(): scan.BOOL,
     pa.int16(): scan.INT16,
     pa.int32(): scan.INT32,
@@ -36,13 +44,13 @@ _CELL_KINDS = {
     pa.string(): scan.TEXT,
     pa.binary(): scan.TEXT,
     # The kernel collects lengths as the bytes of int64 values, and exports them as lists.
-    LENGTHS: scan.TEXT,
+    BODY_LENGTHS_TYPE: scan.TEXT,
 }
-#: The kernel's number of each field's type, by name of the field.
-_FIELD_MODES = field_modes(scan)
+#: The kernel's number for the type of each field, by name of the field.
+_FIELD_KIND_BY_NAME = field_kinds(scan)
 
 
-# Consecutive batches usually have the same projection. A plan needs a few kilobytes.
+# Cached because consecutive batches usually have the same columns. A plan needs a few kilobytes.
 @lru_cache(maxsize=64)
 def column_plan(plan: Plan) -> scan.ColumnPlan:
     """Return the kernel's plan for a `Plan`: the fields to read, and the column of each field."""
@@ -53,9 +61,9 @@ def column_plan(plan: Plan) -> scan.ColumnPlan:
         if field.type == VARIANT:
             column_indexes[field.name] = len(kinds)
             kinds += (scan.TEXT, scan.TEXT)
-        elif field.type in _CELL_KINDS:
+        elif field.type in _COLUMN_KIND_BY_TYPE:
             column_indexes[field.name] = len(kinds)
-            kinds.append(_CELL_KINDS[field.type])
+            kinds.append(_COLUMN_KIND_BY_TYPE[field.type])
     variants = {field.name for field in schema if field.type == VARIANT}
     picks = [(section, key) for section, keys in plan.picks.items() for key in keys]
     sources = {
@@ -73,7 +81,12 @@ def column_plan(plan: Plan) -> scan.ColumnPlan:
         second = column_indexes.get(
             f"{field.name}_type", column_indexes.get(f"{field.name}_ms", -1)
         )
-        return _FIELD_MODES[field.name], column_indexes.get(field.name, -1), second, field.default
+        return (
+            _FIELD_KIND_BY_NAME[field.name],
+            column_indexes.get(field.name, -1),
+            second,
+            field.default,
+        )
 
     return scan.ColumnPlan(
         needs=[index in plan.needs for index in range(len(KINDS))],

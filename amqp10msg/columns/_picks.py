@@ -47,14 +47,16 @@ ENTRY = b"amqp_entry"
 
 # The parts of a column name: the section, a key with or without quotes, and the type with a name.
 _SECTION_PATTERN = re.compile(r"[a-z]+(?:[_-][a-z]+)*(?=[.\[])")
-_QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
-_BARE = r"""[^\s'"]\S*"""
+_QUOTED_PATTERN = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_BARE_PATTERN = r"""[^\s'"]\S*"""
 _KEY_PATTERN = re.compile(
-    rf"(?:\.(?P<bare>{_BARE})|\.(?P<quoted>{_QUOTED})|\[(?P<bracketed>{_QUOTED})\])", re.DOTALL
+    rf"(?:\.(?P<bare>{_BARE_PATTERN})|\.(?P<quoted>{_QUOTED_PATTERN})"
+    rf"|\[(?P<bracketed>{_QUOTED_PATTERN})\])",
+    re.DOTALL,
 )
 _TYPE_SUFFIX = re.compile(r" (?P<type>\S+)(?: as (?P<name>.+))?", re.DOTALL)
 # Type names of other systems, for suggestions; difflib would not match them.
-_ALIASES = {
+_TYPE_ALIASES = {
     **dict.fromkeys(("int", "integer", "long", "int64", "number", "smallint"), "bigint"),
     **dict.fromkeys(("str", "text", "varchar", "char", "symbol", "utf8"), "string"),
     **dict.fromkeys(("float", "real", "float64", "decimal"), "double"),
@@ -208,7 +210,7 @@ def _as_strings(values: pa.StructArray, types: pa.Array) -> pa.Array:
 
 def entry_name(section: str, key: str) -> str:
     """Return the column name of an entry, with the key in quotes if necessary."""
-    return f"{section}.{key if re.fullmatch(_BARE, key) else repr(key)}"
+    return f"{section}.{key if re.fullmatch(_BARE_PATTERN, key) else repr(key)}"
 
 
 def pick_of(name: str, sections: Collection[str]) -> Pick | None:
@@ -248,7 +250,7 @@ def pick_of(name: str, sections: Collection[str]) -> Pick | None:
     typed = _TYPE_SUFFIX.fullmatch(suffix)
     if typed is None or typed["type"] not in SQL_TYPES:
         type_name = typed["type"] if typed else suffix.strip()
-        suggestion = _ALIASES.get(type_name.lower()) or next(
+        suggestion = _TYPE_ALIASES.get(type_name.lower()) or next(
             iter(difflib.get_close_matches(type_name.lower(), SQL_TYPES, 1)), None
         )
         hint = f" (did you mean {suggestion!r}?)" if suggestion else ""

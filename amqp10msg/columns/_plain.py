@@ -1,6 +1,7 @@
 """Decode messages to rows in Python: the reference for the kernel, and its fallback.
 
-The kernel leaves *odd* rows to this module: rows with errors, or that the kernel does not support.
+The kernel leaves *unsupported* rows to this module: rows with errors, or with values that the
+kernel does not handle.
 
 If all sections are needed, `Message.decode` decodes the message. Otherwise the sections are read in
 order; the needed sections are decoded, and all other sections are skipped by their size. In both
@@ -26,7 +27,7 @@ from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.kernel.codes import FIRST_CODE, FOLLOWERS, PLACE_BODY, PLACES
 from amqp10msg.wire.limits import Limits
 
-_HEADER_FIELDS = tuple(field.name for field in rows(Header))
+_HEADER_FIELD_NAMES = tuple(field.name for field in rows(Header))
 _PROPERTIES_FIELDS = rows(Properties)
 _PROPERTIES_CODE = next(kind.code for kind in KINDS if kind.cls is Properties)
 
@@ -96,7 +97,7 @@ def _decode_cells(encoded: bytes, plan: Plan, limits: Limits) -> dict[str, Any]:
     cells: dict[str, Any] = {}
     header = message.header
     if header is not None:
-        for name in _HEADER_FIELDS:
+        for name in _HEADER_FIELD_NAMES:
             cells[name] = getattr(header, name)
     if message.properties is not None:
         _add_properties(cells, message.properties)

@@ -86,7 +86,7 @@ VARIANT: pa.StructType = pa.struct(
 MapsAs = Literal["map", "variant"]
 #: The type of ``body_lengths``, which are the sizes of the data sections of a body, in bytes. The
 #: items are not nullable, so that Spark does not test each number for null.
-LENGTHS = pa.list_(pa.field("item", pa.int64(), nullable=False))
+BODY_LENGTHS_TYPE = pa.list_(pa.field("item", pa.int64(), nullable=False))
 #: The members of an item of ``section_offsets``.
 _SECTION_OFFSET_MEMBERS = {
     "code": pa.int16(),
@@ -94,7 +94,7 @@ _SECTION_OFFSET_MEMBERS = {
     "content": pa.int64(),
     "end": pa.int64(),
 }
-_SECTION_OFFSETS = pa.list_(
+_SECTION_OFFSETS_TYPE = pa.list_(
     pa.field(
         "item",
         pa.struct(
@@ -196,8 +196,8 @@ COMPOSITES = {"header": Header, "properties": Properties}
 _FIELD_TYPE_NAMES = {"address": "string", "message-id": "identifier"}
 
 
-def field_modes(kernel: Any) -> dict[str, int]:
-    """Return the kernel's constant for the type of each header and properties field, by name."""
+def field_kinds(kernel: Any) -> dict[str, int]:
+    """Return the kernel's number for the type of each header and properties field, by name."""
     fields = [field for cls in COMPOSITES.values() for field in rows(cls)]
     types = {field.name: field.requires if field.type == "*" else field.type for field in fields}
     return {
@@ -206,16 +206,16 @@ def field_modes(kernel: Any) -> dict[str, int]:
     }
 
 
-# Body columns: the indexes of the section kinds whose content they need.
-_DATA_INDEX = next(i for i, kind in enumerate(KINDS) if kind is BODY_KINDS[0])
-_BODY_NEEDS: dict[str, frozenset[int]] = {
+_DATA_KIND_INDEX = next(i for i, kind in enumerate(KINDS) if kind is BODY_KINDS[0])
+# For each body column, the indexes in `KINDS` of the sections whose content it needs.
+_SECTIONS_OF_BODY_COLUMNS: dict[str, frozenset[int]] = {
     "body_kind": frozenset(),
     "body_sections": frozenset(),
-    "body": frozenset((_DATA_INDEX,)),
-    "body_lengths": frozenset((_DATA_INDEX,)),
-    "body_json": frozenset((_DATA_INDEX + 1, _DATA_INDEX + 2)),
-    "body_text": frozenset((_DATA_INDEX, _DATA_INDEX + 2)),
-    "body_value": frozenset((_DATA_INDEX + 1, _DATA_INDEX + 2)),
+    "body": frozenset((_DATA_KIND_INDEX,)),
+    "body_lengths": frozenset((_DATA_KIND_INDEX,)),
+    "body_json": frozenset((_DATA_KIND_INDEX + 1, _DATA_KIND_INDEX + 2)),
+    "body_text": frozenset((_DATA_KIND_INDEX, _DATA_KIND_INDEX + 2)),
+    "body_value": frozenset((_DATA_KIND_INDEX + 1, _DATA_KIND_INDEX + 2)),
 }
 
 
@@ -230,7 +230,7 @@ def _columns_of_field(field: Field) -> list[pa.Field]:
 
 
 def _build_schema() -> tuple[pa.Schema, Mapping[str, frozenset[int]]]:
-    """Return the schema, and for each column the indexes in `KINDS` of the sections it needs."""
+    """Return `SCHEMA`, and for each column the indexes in `KINDS` of the sections it needs."""
     columns = [_column("message_format", pa.int64())]
     needs: dict[str, frozenset[int]] = {"message_format": frozenset()}
     present = _column("has_properties", pa.bool_())
@@ -249,12 +249,12 @@ def _build_schema() -> tuple[pa.Schema, Mapping[str, frozenset[int]]]:
         _column("body_kind", pa.string()),
         _column("body_sections", pa.int32()),
         _column("body", pa.binary()),
-        _column("body_lengths", LENGTHS),
+        _column("body_lengths", BODY_LENGTHS_TYPE),
         _column("body_json", pa.string()),
-        _column("section_offsets", _SECTION_OFFSETS),
+        _column("section_offsets", _SECTION_OFFSETS_TYPE),
         *ERRORS,
     ]
-    needs |= _BODY_NEEDS
+    needs |= _SECTIONS_OF_BODY_COLUMNS
     needs |= {column.name: frozenset() for column in (present, columns[-4], *ERRORS, WIRE)}
     return pa.schema(columns), MappingProxyType(needs)
 
@@ -262,10 +262,10 @@ def _build_schema() -> tuple[pa.Schema, Mapping[str, frozenset[int]]]:
 #: The columns that `decode` returns by default: the whole content of a message, except for how
 #: values are encoded.
 SCHEMA: pa.Schema
-SCHEMA, _NEEDS = _build_schema()
+SCHEMA, _SECTIONS_OF_COLUMNS = _build_schema()
 #: The columns of the set ``all``.
-_ALL = tuple(SCHEMA.names)
-_FIELDS: dict[str, pa.Field] = {field.name: field for field in (*SCHEMA, *DERIVED)}
+_ALL_COLUMNS = tuple(SCHEMA.names)
+_FIELD_BY_COLUMN: dict[str, pa.Field] = {field.name: field for field in (*SCHEMA, *DERIVED)}
 # The names of the fields of each section, by name of the section.
 _FIELDS_BY_SECTION = {
     section: tuple(f.name for f in rows(cls)) for section, cls in COMPOSITES.items()
@@ -273,9 +273,9 @@ _FIELDS_BY_SECTION = {
 # The columns of the sets ``all`` and ``lean``, by set and `maps`. With maps="map", ``lean`` leaves
 # out VARIANT columns, because some readers do not support that type.
 _COLUMN_SETS = {
-    ("all", "map"): _ALL,
-    ("all", "variant"): _ALL,
-    ("lean", "map"): tuple(name for name in LEAN if _FIELDS[name].type != VARIANT),
+    ("all", "map"): _ALL_COLUMNS,
+    ("all", "variant"): _ALL_COLUMNS,
+    ("lean", "map"): tuple(name for name in LEAN if _FIELD_BY_COLUMN[name].type != VARIANT),
     ("lean", "variant"): LEAN,
 }
 #: The names of predefined sets of columns: `decode` accepts such a name as its argument `columns`.
@@ -309,7 +309,7 @@ class Plan:
         return len(self.needs) == len(KINDS)
 
 
-# Consecutive batches usually have the same selection.
+# Cached because consecutive batches usually have the same selection.
 @lru_cache(maxsize=64)
 def plan_of(columns: str | Picker | tuple[str, ...] | None, maps: MapsAs = "map") -> Plan:
     """Return the plan for a selection of columns.
@@ -399,24 +399,28 @@ def _plan_of(names: tuple[str, ...], maps: MapsAs) -> Plan:
         pick = pick_of(name, MAPS)
         if pick is not None:
             read_fields[pick.struct_name] = pa.field(pick.struct_name, VALUE)
-            needs |= _NEEDS[pick.section]
+            needs |= _SECTIONS_OF_COLUMNS[pick.section]
             result.append(pick.field)
             if pick.type is not None or pick.name != pick.struct_name:
                 entries[pick.name] = pick
         elif name in COMPUTED:
             column = COMPUTED[name]
-            read_fields |= {input_name: _FIELDS[input_name] for input_name in column.inputs}
-            needs |= {index for input_name in column.inputs for index in _NEEDS[input_name]}
+            read_fields |= {
+                input_name: _FIELD_BY_COLUMN[input_name] for input_name in column.inputs
+            }
+            needs |= {
+                index for input_name in column.inputs for index in _SECTIONS_OF_COLUMNS[input_name]
+            }
             result.append(column.field)
-        elif name in _FIELDS:
-            field = _FIELDS[name]
+        elif name in _FIELD_BY_COLUMN:
+            field = _FIELD_BY_COLUMN[name]
             if maps == "variant" and name in MAPS:
                 field = _column(name, VARIANT)
             read_fields[name] = field
-            needs |= _NEEDS[name]
+            needs |= _SECTIONS_OF_COLUMNS[name]
             result.append(field)
         else:
-            raise ValueError(unknown_column(name, _FIELDS))
+            raise ValueError(unknown_column(name, _FIELD_BY_COLUMN))
     if _are_about_errors(read_fields):
         needs = set(range(len(KINDS)))
     result_names = [field.name for field in result]

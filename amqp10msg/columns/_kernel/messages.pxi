@@ -44,14 +44,14 @@ cdef inline bint put_part(
 
 
 cdef int long_descriptor(cursor p, cursor end) noexcept nogil:
-    """Return the section for an 8-byte ulong descriptor, or -1; `_plain` reads symbols."""
+    """Return the section's index for an 8-byte ulong descriptor; -1 for other descriptors."""
     if p[1] != ULONG_CODE or end - p <= 10 or u64(p + 2) >= <uint64_t> FIRST_CODE + SECTIONS:
         return -1
     return <int> u64(p + 2) - FIRST_CODE
 
 
 cdef bint read_message(Batch* b, Py_ssize_t row, cursor begin, cursor end) noexcept nogil:
-    """Read a message to a row; False if the row is odd, or if a column is full."""
+    """Read a message to a row; False if the row is unsupported, or if a column is full."""
     cdef cursor p = begin, start, content
     cdef int section, last = -1, bodies = 0
     cdef bint with_parts = b.with_parts
@@ -94,7 +94,7 @@ cdef bint read_message(Batch* b, Py_ssize_t row, cursor begin, cursor end) noexc
 
 
 cdef void undo_message(Batch* b, Py_ssize_t row) noexcept nogil:
-    """Remove what has been written for `row`, because it is odd."""
+    """Remove what has been written for `row`, because it is unsupported."""
     cdef Map* map
     cdef int i
     for i in range(b.column_count):

@@ -122,7 +122,8 @@ cdef cursor write_items(
             if keys[i >> 1] == NULL:
                 return NULL
             for j in range(i >> 1):
-                # A duplicate key, or a symbol and a string with the same text, make the row odd.
+                # The row is unsupported if a key is a duplicate, or if a symbol and a string have
+                # the same text.
                 if sizes[j] == sizes[i >> 1] and memcmp(keys[j], keys[i >> 1], sizes[j]) == 0:
                     return NULL
         p = write_typed(b, out, p, stop, depth)
@@ -164,7 +165,7 @@ cdef cursor open_array(
     b.items -= count[0]
     if b.items < 0 or CODES[element[0]].width == NO_CODE:
         return NULL
-    # Memory for `count` values will be reserved. Unless values have no content, each has a byte.
+    # Check `count` before memory is reserved: each value has at least one byte, or no content.
     return p if count[0] <= stop[0] - p or CODES[element[0]].width == 0 else NULL
 
 
@@ -176,7 +177,8 @@ cdef inline bint charge_zero_room(Batch* b, Py_ssize_t size) noexcept nogil:
     output for the batch (`zero_room`, see `_decode`).
     """
     b.zero_room -= size
-    # In a batch of one message, the row is odd instead.
+    # In a larger batch, report that a column is full, so that the caller halves the batch. In a
+    # batch of one message, the row is unsupported.
     return b.zero_room >= 0 or (b.rows > 1 and mark_full(b))
 
 

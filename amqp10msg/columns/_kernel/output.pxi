@@ -12,14 +12,14 @@ cdef inline bint has_room(Out* o, Py_ssize_t n) noexcept nogil:
 
 
 cdef int put_float(Out* o, double value) noexcept nogil:
-    """Write a float; a NaN, and a number that is too large for a float, are ODD."""
+    """Write a float; a NaN, and a number that is too large for a float, are UNSUPPORTED."""
     cdef float single = <float> value
     cdef uint32_t bits
     if value != value or (single - single != 0 and value - value == 0):
-        return ODD
+        return UNSUPPORTED
     memcpy(&bits, &single, 4)
     write_coded(o, FLOAT_CODE, bits, 4)
-    return GOOD
+    return OK
 
 
 cdef inline bint copy_text(
@@ -49,17 +49,17 @@ cdef inline int put_sized(
     write_sized_head(o, code, n)
     if not copy_text(o.at + o.size, p, n, end, rule):
         o.size = begin
-        return ODD
+        return UNSUPPORTED
     o.size += n
-    return GOOD
+    return OK
 
 
 cdef int put_hex(Out* o, cursor p, Py_ssize_t n) noexcept nogil:
     """Write the bytes of n hex digits. The caller has checked the room."""
     if not read_hex(o.at + o.size, p, n):
-        return ODD
+        return UNSUPPORTED
     o.size += n // 2
-    return GOOD
+    return OK
 
 
 cdef int put_binary_of_hex(Out* o, cursor p, Py_ssize_t n) noexcept nogil:
@@ -71,12 +71,12 @@ cdef int put_binary_of_hex(Out* o, cursor p, Py_ssize_t n) noexcept nogil:
 
 
 cdef int put_uuid(Out* o, cursor p, Py_ssize_t n) noexcept nogil:
-    """Write a UUID from its 36 characters; other notations are ODD."""
+    """Write a UUID from its 36 characters; other notations are UNSUPPORTED."""
     write_byte(o, UUID_CODE)
     if not read_uuid(o.at + o.size, p, n):
-        return ODD
+        return UNSUPPORTED
     o.size += 16
-    return GOOD
+    return OK
 
 
 # Write compounds. Bytes for a short head are reserved; `close_compound` enlarges them if necessary.
@@ -98,4 +98,4 @@ cdef int close_compound(Out* o, Py_ssize_t mark, int code, Py_ssize_t count) noe
     o.size = mark
     write_head(o, code, size, count)
     o.size += size
-    return GOOD
+    return OK

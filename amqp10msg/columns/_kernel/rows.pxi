@@ -31,7 +31,7 @@ cdef struct Table:
 
 
 cdef inline bint read_span(Table* t, Cells* c, Py_ssize_t row, Span* found) noexcept nogil:
-    """Find the bytes of a row as `span_at`; note invalid offsets in the table."""
+    """Find the bytes of a row like `span_at`; if the offsets are invalid, set `is_invalid`."""
     if span_at(c, row, found):
         return True
     t.is_invalid = True
@@ -44,39 +44,39 @@ cdef int put_identifier(Table* t, Out* o, Field* field, Py_ssize_t row) noexcept
     cdef Code* type_
     cdef uint64_t found = 0
     if not read_span(t, &field.cells, row, &text):
-        return ODD
+        return UNSUPPORTED
     if has_value(&field.second, row):
         if not read_span(t, &field.second, row, &name):
-            return ODD
+            return UNSUPPORTED
         type_ = type_of(name.at, name.n, name.end)
         if type_ == NULL:
-            return ODD
+            return UNSUPPORTED
         if type_.kind == ULONG:
             if not is_number(text.at, text.n, &found):
-                return ODD
+                return UNSUPPORTED
             write_ulong(o, found)
-            return GOOD
+            return OK
         if type_.kind == UUID:
             return put_uuid(o, text.at, text.n)
         if type_.kind == BINARY:
             return put_binary_of_hex(o, text.at, text.n)
         if type_.kind != STRING:
-            return ODD
+            return UNSUPPORTED
     return put_sized(o, text.at, text.n, text.end, STRING8, UTF8)
 
 
 cdef int put_timestamp(Out* o, Field* field, Py_ssize_t row) noexcept nogil:
-    """Write a timestamp in milliseconds; ODD if the microseconds of its column are not whole ms."""
+    """Write a timestamp; UNSUPPORTED if its microseconds are not whole milliseconds."""
     cdef int64_t moment
     if has_value(&field.cells, row):
         moment = int64_at(&field.cells, row)
         if moment % 1000:
-            return ODD
+            return UNSUPPORTED
         moment //= 1000
     else:
         moment = int64_at(&field.second, row)
     write_coded(o, TIMESTAMP_CODE, <uint64_t> moment, 8)
-    return GOOD
+    return OK
 
 
 cdef int put_field(Table* t, Out* o, Field* field, Py_ssize_t row) noexcept nogil:
@@ -90,7 +90,7 @@ cdef int put_field(Table* t, Out* o, Field* field, Py_ssize_t row) noexcept nogi
         return put_timestamp(o, field, row)
     if way >= BINARY_FIELD:
         if not read_span(t, &field.cells, row, &text):
-            return ODD
+            return UNSUPPORTED
         if way == STRING_FIELD:
             return put_sized(o, text.at, text.n, text.end, STRING8, UTF8)
         if way == SYMBOL_FIELD:
@@ -103,7 +103,7 @@ cdef int put_field(Table* t, Out* o, Field* field, Py_ssize_t row) noexcept nogi
     else:
         number_ = int64_at(&field.cells, row)
     if number_ < 0 or number_ > maximum:
-        return ODD
+        return UNSUPPORTED
     if number_ == field.default_value:
         return ABSENT
     if way == BOOLEAN_FIELD:
@@ -112,7 +112,7 @@ cdef int put_field(Table* t, Out* o, Field* field, Py_ssize_t row) noexcept nogi
         write_coded(o, UBYTE_CODE, <uint64_t> number_, 1)
     else:
         write_uint(o, <uint64_t> number_)
-    return GOOD
+    return OK
 
 
 cdef int put_composite(
@@ -141,7 +141,7 @@ cdef int put_composite(
             write_byte(o, NULL_CODE)
             written += 1
         done = put_field(t, o, field, row)
-        if done == ODD or done == FULL:
+        if done == UNSUPPORTED or done == FULL:
             return done
         if done == ABSENT:
             written -= <int> (o.size - before)
@@ -154,7 +154,7 @@ cdef int put_composite(
     if written == 0:
         o.size = mark
         write_byte(o, LIST0)
-        return GOOD
+        return OK
     return close_compound(o, mark, LIST8, written)
 
 
@@ -167,28 +167,28 @@ cdef int put_value(Table* t, Out* o, Map* map, Py_ssize_t i) noexcept nogil:
     cdef Json json
     cdef Cells* member
     if not has_value(&map.types, i) or not read_span(t, &map.types, i, &text):
-        return ODD
+        return UNSUPPORTED
     type_ = type_of(text.at, text.n, text.end)
     if type_ == NULL:
-        return ODD
+        return UNSUPPORTED
     if type_.way == SIZED:
         member = &map.b if type_.kind == BINARY else &map.s
         if not has_value(member, i) or not read_span(t, member, i, &text):
-            return ODD
+            return UNSUPPORTED
         return put_sized(o, text.at, text.n, text.end, type_.code, type_.rule)
     if type_.way == SIGNED or type_.kind == BOOLEAN:
         if not has_value(&map.l, i):
-            return ODD
+            return UNSUPPORTED
         if type_.kind != BOOLEAN:
             return put_whole(o, type_, int64_at(&map.l, i))
         write_boolean(o, int64_at(&map.l, i) != 0)
     elif type_.kind == ULONG:
         if not has_value(&map.u, i) or not ulong_at(&map.u, i, &word):
-            return ODD
+            return UNSUPPORTED
         write_ulong(o, word)
     elif type_.kind == DOUBLE or type_.kind == FLOAT:
         if not has_value(&map.d, i) or (type_.kind == FLOAT and has_value(&map.b, i)):
-            return ODD
+            return UNSUPPORTED
         word = <uint64_t> int64_at(&map.d, i)
         if type_.kind == FLOAT:
             memcpy(&real, &word, 8)
@@ -196,7 +196,7 @@ cdef int put_value(Table* t, Out* o, Map* map, Py_ssize_t i) noexcept nogil:
         write_coded(o, DOUBLE_CODE, word, 8)
     elif type_.kind == DECIMAL_KIND:
         if not has_value(&map.b, i) or not read_span(t, &map.b, i, &text) or text.n != type_.width:
-            return ODD
+            return UNSUPPORTED
         write_byte(o, type_.code)
         memcpy(o.at + o.size, text.at, text.n)
         o.size += text.n
@@ -205,16 +205,16 @@ cdef int put_value(Table* t, Out* o, Map* map, Py_ssize_t i) noexcept nogil:
     else:
         # Application properties cannot have lists, maps or arrays.
         if type_.kind == CHAR or (type_.kind != UUID and map.of_strings):
-            return ODD
+            return UNSUPPORTED
         if not has_value(&map.s, i) or not read_span(t, &map.s, i, &text):
-            return ODD
+            return UNSUPPORTED
         if type_.kind == UUID:
             return put_uuid(o, text.at, text.n)
         json.p = text.at
         json.end = text.at + text.n
         json.o = o
-        return put_typed(&json, MAX_NESTED, type_) if type_.kind != NO_KIND else ODD
-    return GOOD
+        return put_typed(&json, MAX_NESTED, type_) if type_.kind != NO_KIND else UNSUPPORTED
+    return OK
 
 
 cdef bint is_duplicate_key(Map* map, Py_ssize_t first, Py_ssize_t place, Span* key) noexcept nogil:
@@ -240,9 +240,9 @@ cdef int put_map(Table* t, Out* o, Map* map, Py_ssize_t row) noexcept nogil:
     last = int32_at(&map.rows, row + 1)
     if not 0 <= first <= last <= map.rows.data_size:
         t.is_invalid = True
-        return ODD
+        return UNSUPPORTED
     if last - first > MAX_PAIRS:
-        return ODD
+        return UNSUPPORTED
     if not has_room(o, 6):
         return FULL
     write_descriptor(o, map.code)
@@ -252,29 +252,29 @@ cdef int put_map(Table* t, Out* o, Map* map, Py_ssize_t row) noexcept nogil:
         if (map.items.cells != NULL and not has_value(&map.items, i)) or has_value(
             &map.key_types, i
         ):
-            return ODD
+            return UNSUPPORTED
         if not read_span(t, &map.keys, i, &key):
-            return ODD
+            return UNSUPPORTED
         bit = key_bit(key.at, key.n)
         if seen & bit and is_duplicate_key(map, first, i, &key):
-            return ODD
+            return UNSUPPORTED
         seen |= bit
         if map.of_strings:
             done = put_sized(o, key.at, key.n, key.end, STRING8, UTF8)
         else:
             done = put_sized(o, key.at, key.n, key.end, SYMBOL8, ASCII)
-        if done != GOOD:
+        if done != OK:
             return done
         if not has_room(o, 16 + 1):
             return FULL
         done = put_value(t, o, map, i)
-        if done != GOOD:
+        if done != OK:
             return done
     return close_compound(o, mark, MAP8, 2 * (last - first))
 
 
 cdef int put_data_sections(Table* t, Out* o, Span* text, Py_ssize_t row) noexcept nogil:
-    """Write a body as several data sections with the lengths of the row; ODD if they are wrong."""
+    """Write a body as data sections of the lengths in the row; UNSUPPORTED for wrong lengths."""
     cdef Py_ssize_t first = int32_at(&t.lengths, row), last = int32_at(&t.lengths, row + 1), i
     cdef cursor p = text.at
     cdef Py_ssize_t left = text.n
@@ -282,54 +282,54 @@ cdef int put_data_sections(Table* t, Out* o, Span* text, Py_ssize_t row) noexcep
     cdef int done
     if not 0 <= first <= last <= t.lengths.data_size:
         t.is_invalid = True
-        return ODD
+        return UNSUPPORTED
     if first == last:
-        return ODD
+        return UNSUPPORTED
     for i in range(first, last):
         if not has_value(&t.length_items, i):
-            return ODD
+            return UNSUPPORTED
         n = int64_at(&t.length_items, i)
         if not 0 <= n <= left:
-            return ODD
+            return UNSUPPORTED
         if not has_room(o, 8):
             return FULL
         write_descriptor(o, t.body_code)
         done = put_sized(o, p, n, text.end, BINARY8, ANY)
-        if done != GOOD:
+        if done != OK:
             return done
         p += n
         left -= n
-    return GOOD if left == 0 else ODD
+    return OK if left == 0 else UNSUPPORTED
 
 
 cdef int put_body(Table* t, Out* o, Py_ssize_t row) noexcept nogil:
-    """Write the body; ABSENT if it is null, ODD if its columns contradict each other."""
+    """Write the body; ABSENT if it is null, UNSUPPORTED if its columns contradict each other."""
     cdef Span text
     cdef Json json
     cdef int kind = 0, done
     cdef bint of_bytes = has_value(&t.body, row), of_json = has_value(&t.body_json, row)
     if has_value(&t.body_kind, row):
         if not read_span(t, &t.body_kind, row, &text):
-            return ODD
+            return UNSUPPORTED
         while text.n != t.kind_sizes[kind] or memcmp(text.at, t.kind_names[kind], text.n):
             kind += 1
             if kind == BODIES:
-                return ODD
+                return UNSUPPORTED
     elif not of_bytes and not of_json:
-        return ODD if has_value(&t.lengths, row) else ABSENT
+        return UNSUPPORTED if has_value(&t.lengths, row) else ABSENT
     if not has_room(o, 8):
         return FULL
     if kind == 0:
         if of_json or not of_bytes or not read_span(t, &t.body, row, &text):
-            return ODD
+            return UNSUPPORTED
         if has_value(&t.lengths, row):
             return put_data_sections(t, o, &text, row)
         write_descriptor(o, t.body_code)
         return put_sized(o, text.at, text.n, text.end, BINARY8, ANY)
     if of_bytes or not of_json or has_value(&t.lengths, row):
-        return ODD
+        return UNSUPPORTED
     if not read_span(t, &t.body_json, row, &text):
-        return ODD
+        return UNSUPPORTED
     json.p = text.at
     json.end = text.at + text.n
     json.o = o
@@ -337,22 +337,22 @@ cdef int put_body(Table* t, Out* o, Py_ssize_t row) noexcept nogil:
         write_descriptor(o, t.body_code + 2)
         return put_body_json(&json)
     if not skip(&json, BRACKET):
-        return ODD
+        return UNSUPPORTED
     while True:
         if not has_room(o, 8):
             return FULL
         write_descriptor(o, t.body_code + 1)
         done = put_items(&json, MAX_NESTED - 1)
-        if done != GOOD:
+        if done != OK:
             return done
         if skip(&json, BRACKET_END):
-            return GOOD if json.p == json.end else ODD
+            return OK if json.p == json.end else UNSUPPORTED
         if not skip(&json, COMMA):
-            return ODD
+            return UNSUPPORTED
 
 
 cdef int put_row(Table* t, Out* o, Py_ssize_t row) noexcept nogil:
-    """Write the message of a row; ODD also if all columns of the row are null."""
+    """Write the message of a row; UNSUPPORTED also if all columns of the row are null."""
     cdef Py_ssize_t begin = o.size
     cdef int done = put_composite(t, o, t.header_code, t.header, t.header_count, False, row)
     if done > 0:
@@ -370,4 +370,4 @@ cdef int put_row(Table* t, Out* o, Py_ssize_t row) noexcept nogil:
         done = put_body(t, o, row)
     if done > 0:
         done = put_map(t, o, &t.maps[3], row)
-    return ODD if done > 0 and o.size == begin else done
+    return UNSUPPORTED if done > 0 and o.size == begin else done

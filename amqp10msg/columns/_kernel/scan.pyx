@@ -8,8 +8,8 @@ included below.
 
 A message is read once, and its values are written to the columns while reading. If the kernel finds
 an error, or something that it does not handle (a rare encoding or type, very many entries), the row
-is *odd*: what has been written for it is removed, the row is null in the kernel's result, and
-`_plain` decodes it. So only `_plain` determines the reasons of errors.
+is *unsupported*: what has been written for it is removed, the row is null in the kernel's result,
+and `_plain` decodes it. So only `_plain` determines the reasons of errors.
 
 Every size is compared with the remaining bytes before it is used: a cursor never passes the `stop`
 of its function, and no `stop` is after the end of the message. PADDING bytes after a message can be
@@ -127,8 +127,8 @@ cdef struct Batch:
     Column parts
     Py_ssize_t part_room
     void* part_cells[4]
-    # The indexes of the odd rows, as int64.
-    Column odd
+    # The indexes of the unsupported rows, as int64.
+    Column unsupported
 
 include "export.pxi"
 include "messages.pxi"
@@ -154,9 +154,9 @@ cdef void reserve_columns(Batch* b, Py_ssize_t done, Py_ssize_t max_bytes) noexc
         reserve_values(&b.picks[i].values, done, b.rows, max_bytes)
 
 
-cdef bint put_odd(Batch* b, int64_t row) noexcept nogil:
-    """Note that a row is odd; False if out of memory."""
-    return put_bytes(b, &b.odd, <cursor> &row, 8)
+cdef bint put_unsupported(Batch* b, int64_t row) noexcept nogil:
+    """Add a row to the indexes of unsupported rows; False if out of memory."""
+    return put_bytes(b, &b.unsupported, <cursor> &row, 8)
 
 
 cdef bint null_picks(Batch* b, Py_ssize_t row) noexcept nogil:
@@ -203,7 +203,7 @@ cdef int read_array(
     Batch* b, cursor data, Py_ssize_t data_size, cursor offsets, int width, cursor valid,
     Py_ssize_t first,
 ) noexcept nogil:
-    """Read all messages of an array; return GOOD, FULL or INVALID."""
+    """Read all messages of an array; return OK, FULL or INVALID."""
     cdef cursor begin
     cdef Py_ssize_t row, place
     cdef int64_t start, end
@@ -224,13 +224,13 @@ cdef int read_array(
                 if b.full:
                     return FULL
                 undo_message(b, row)
-                if not put_odd(b, row):
+                if not put_unsupported(b, row):
                     return FULL
         if b.pick_count and not null_picks(b, row):
             return FULL
         if row == SAMPLE_ROWS - 1 and b.rows >= 2 * SAMPLE_ROWS:
             reserve_columns(b, SAMPLE_ROWS, data_size)
-    return GOOD
+    return OK
 
 
 cdef void free_batch(Batch* b) noexcept:
@@ -249,7 +249,7 @@ cdef void free_batch(Batch* b) noexcept:
         release(b.part_cells[i])
     free_column(&b.scratch)
     free_column(&b.parts)
-    free_column(&b.odd)
+    free_column(&b.unsupported)
     release(b.picks)
     release(b.copy)
     release(b)
@@ -373,7 +373,7 @@ cdef class ColumnPlan:
         The caller must keep the buffers alive.
 
         Returns:
-            The batch, and the indexes of the odd rows.
+            The batch, and the indexes of the unsupported rows.
 
         Raises:
             OverflowError: a column would exceed Arrow's 32-bit offsets, or `zero_room`.
@@ -409,8 +409,10 @@ cdef class ColumnPlan:
                 raise OverflowError("a column exceeds the limit of 32-bit offsets, or the memory")
             if status == INVALID:
                 raise ValueError("the offsets of the array point outside of its bytes")
-            odd = [(<int64_t*> b.odd.data)[i] for i in range(b.odd.size // 8)]
-            return export_batch(b, self.results, self.importer), odd
+            unsupported = [
+                (<int64_t*> b.unsupported.data)[i] for i in range(b.unsupported.size // 8)
+            ]
+            return export_batch(b, self.results, self.importer), unsupported
         finally:
             free_batch(b)
 

@@ -1,7 +1,7 @@
 # Read sections. Each function gets a cursor after the descriptor, and returns a cursor after the
-# section, or NULL: then the row is odd, and `undo_message` removes what has been written.
+# section, or NULL: then the row is unsupported, and `undo_message` removes what has been written.
 
-# The constructor of short texts for each kind of field; 0x100, which matches no byte, if not text.
+# By kind of field: the constructor of short texts, or 0x100, which matches no byte, if not text.
 cdef int[8] SMALL_CODES = [0x100, 0x100, 0x100, 0x100, BINARY8, STRING8, SYMBOL8, STRING8]
 
 # A field and its columns (index -1, pointer NULL: none). The second column contains the AMQP type
@@ -97,7 +97,7 @@ cdef inline cursor read_number(
 ) noexcept nogil:
     """Read a field of a fixed width.
 
-    A truncated number is also written; it is removed because its row is odd.
+    A truncated number is also written; it is removed because its row is unsupported.
     """
     cdef Column* column = field.column
     cdef int64_t number = 0
@@ -391,7 +391,7 @@ cdef cursor read_map_section(
             behind = read_map_variant(b, map, section, row, p, end)
         if behind == NULL or not b.picked[section]:
             return behind
-        # Values that are read twice count once.
+        # Values that are read twice count once against the limits.
         b.items = items
         b.zero_width = zero_width
     return read_map(b, map, False, section, row, p, end)
@@ -401,7 +401,7 @@ cdef cursor read_map_section(
 
 
 cdef inline bint put_length(Batch* b, Py_ssize_t row, bint again, Py_ssize_t n) noexcept nogil:
-    """Note the size of a data section; if a body has several, the sizes become a cell."""
+    """Record the size of a data section; only several sections get a cell in body_lengths."""
     cdef Column* column = &b.columns[b.body_lengths]
     cdef int64_t length = n
     if not again:
@@ -426,7 +426,7 @@ cdef inline cursor read_data(
     if n > end - p:
         return NULL
     if b.body_text >= 0:
-        # Bytes that are not UTF-8 are null in body_text. Several sections make the row odd.
+        # Bytes that are not UTF-8 are null in body_text; several sections are unsupported.
         if again or (
             not put_text(b, &b.columns[b.body_text], row, p, n, UTF8) and b.full
         ):
@@ -500,7 +500,7 @@ cdef cursor read_value_body(
         if behind == NULL:
             return NULL
     if b.body_json >= 0:
-        # Values that are read twice count once.
+        # Values that are read twice count once against the limits.
         b.items = items
         b.zero_width = zero_width
         return read_json(b, section, again, row, p, end)

@@ -19,9 +19,9 @@ cpdef enum:
 cpdef enum:
     BOOLEAN_WAY  # BOOL
     WHOLE_WAY    # INT64, as a signed integer or a timestamp of type `code`
-    ULONG_WAY    # a ulong, whose 64 bits the INT64 column holds
-    DOUBLE_WAY   # a double, whose 64 bits the INT64 column holds
-    FLOAT_WAY    # the same, written as a float
+    ULONG_WAY    # a ulong, as its 64 bits in the INT64 column
+    DOUBLE_WAY   # a double, as its 64 bits in the INT64 column
+    FLOAT_WAY    # a float, as the 64 bits of a double in the INT64 column
     TEXT_WAY     # TEXT, in the encoding `code`
 
 cdef struct TemplateStep:
@@ -44,7 +44,7 @@ cdef int put_cell(TemplateStep* step, Out* o, Py_ssize_t row) noexcept nogil:
         return put_sized(o, text.at, text.n, text.end, step.code, step.rule)
     if step.way == BOOLEAN_WAY:
         write_boolean(o, bool_at(&step.cells, row))
-        return GOOD
+        return OK
     word = <uint64_t> int64_at(&step.cells, row)
     if step.way == WHOLE_WAY:
         return put_whole(o, &CODES[step.code], <int64_t> word)
@@ -55,7 +55,7 @@ cdef int put_cell(TemplateStep* step, Out* o, Py_ssize_t row) noexcept nogil:
     else:
         memcpy(&real, &word, 8)
         return put_float(o, real)
-    return GOOD
+    return OK
 
 
 cdef inline bint is_default(TemplateStep* step, Py_ssize_t row) noexcept nogil:
@@ -103,7 +103,7 @@ cdef int put_steps(
                 if step.action == ENTRY_STEP:
                     write_byte(o, NULL_CODE)
                 elif step.action == DATA_STEP:
-                    return ODD
+                    return UNSUPPORTED
                 continue
             if step.action == FIELD_STEP:
                 if is_default(step, row):
@@ -115,9 +115,9 @@ cdef int put_steps(
             elif step.action == BODY_STEP:
                 write_descriptor(o, <int> step.index)
             done = put_cell(step, o, row)
-            if done != GOOD:
+            if done != OK:
                 return done
-    return GOOD
+    return OK
 
 
 cdef class Filler(Rows):
@@ -176,7 +176,7 @@ cdef class Filler(Rows):
                 raise ValueError(f"fields {index} to {stop - 1} are not in 0 to {MAX_FIELDS - 1}")
             width = TEXT if way == TEXT_WAY else BOOL if way == BOOLEAN_WAY else INT64
             if column is not None and column[0] != width:
-                raise ValueError("the width of a column does not match its way")
+                raise ValueError("the width of a column does not fit the way to write its cells")
             step.code = code
             step.rule = CODES[<int> code].rule
             fill_cells(&step.cells, column, rows)

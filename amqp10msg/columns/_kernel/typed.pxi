@@ -25,9 +25,9 @@ cdef inline Code* type_of(cursor p, Py_ssize_t n, cursor end) noexcept nogil:
 
 
 cdef int put_whole(Out* o, Code* type_, int64_t value) noexcept nogil:
-    """Write an integer of a type; ODD if it is out of range. The caller has checked the room."""
+    """Write an integer, or return UNSUPPORTED if out of range. The caller has checked the room."""
     if signed_of(type_, <uint64_t> value << type_.shift) != value:
-        return ODD
+        return UNSUPPORTED
     if type_.kind == UINT:
         write_uint(o, <uint64_t> value)
     elif type_.kind == INT:
@@ -36,7 +36,7 @@ cdef int put_whole(Out* o, Code* type_, int64_t value) noexcept nogil:
         write_long(o, value)
     else:
         write_coded(o, type_.code, <uint64_t> value, type_.width)
-    return GOOD
+    return OK
 
 
 def _fill_names():
@@ -61,7 +61,7 @@ _fill_names()
 
 # Encode values from typed JSON, as `amqp10msg.notation.to_typed` and `json` write it without
 # spaces. Described values, arrays, errors, spaces between tokens, and values that are nested deeper
-# than MAX_NESTED are ODD: the Python implementation handles them.
+# than MAX_NESTED are UNSUPPORTED: the Python implementation handles them.
 
 # The character for each short escape of JSON, by the letter after the backslash; else 0.
 cdef uint8_t[128] SHORT_ESCAPES
@@ -112,7 +112,7 @@ cdef int put_escaped(Json* j, int code, int rule) noexcept nogil:
     cdef Py_ssize_t begin = o.size, n
     cdef int octet_, high, low
     if not skip(j, QUOTE):
-        return ODD
+        return UNSUPPORTED
     p = j.p
     # Reserve the bytes of a long head.
     if not has_room(o, 5):
@@ -122,18 +122,18 @@ cdef int put_escaped(Json* j, int code, int rule) noexcept nogil:
         octet_ = p[0]
         p += 1
         if octet_ < 32:
-            return ODD
+            return UNSUPPORTED
         if octet_ == BACKSLASH:
             if p == end or p[0] > 127:
-                return ODD
+                return UNSUPPORTED
             octet_ = SHORT_ESCAPES[p[0]]
             if octet_ == 0:
                 if end - p < 5 or p[0] != 117 or p[1] != ZERO or p[2] != ZERO:
-                    return ODD
+                    return UNSUPPORTED
                 high = hex_value(p[3])
                 low = hex_value(p[4])
                 if not 0 <= high < 8 or low < 0:
-                    return ODD
+                    return UNSUPPORTED
                 octet_ = high << 4 | low
                 p += 4
             p += 1
@@ -142,16 +142,16 @@ cdef int put_escaped(Json* j, int code, int rule) noexcept nogil:
         write_byte(o, octet_)
     j.p = p
     if not skip(j, QUOTE):
-        return ODD
+        return UNSUPPORTED
     n = o.size - begin - 5
     if not has_room(o, 16) or not is_allowed(o.at + begin + 5, n, rule):
-        return FULL if not has_room(o, 16) else ODD
+        return FULL if not has_room(o, 16) else UNSUPPORTED
     if n < 256:
         memmove(o.at + begin + 2, o.at + begin + 5, n)
     o.size = begin
     write_sized_head(o, code, n)
     o.size += n
-    return GOOD
+    return OK
 
 
 cdef int put_typed_text(Json* j, Code* type_) noexcept nogil:
@@ -159,7 +159,7 @@ cdef int put_typed_text(Json* j, Code* type_) noexcept nogil:
     cdef cursor begin = NULL, before = j.p
     cdef Py_ssize_t n = 0
     if type_.kind == BINARY:
-        return put_binary_of_hex(j.o, begin, n) if plain_text(j, &begin, &n) else ODD
+        return put_binary_of_hex(j.o, begin, n) if plain_text(j, &begin, &n) else UNSUPPORTED
     if plain_text(j, &begin, &n):
         return put_sized(j.o, begin, n, j.end, type_.code, type_.rule)
     j.p = before
@@ -171,32 +171,32 @@ cdef int put_bits(Json* j, int code, int width) noexcept nogil:
     cdef cursor begin = NULL
     cdef Py_ssize_t n = 0
     if not plain_text(j, &begin, &n) or n != 2 * width:
-        return ODD
+        return UNSUPPORTED
     write_byte(j.o, code)
     return put_hex(j.o, begin, n)
 
 
 cdef int put_integer(Json* j, Code* type_) noexcept nogil:
-    """Write an integer or a char; ODD if it is out of range."""
+    """Write an integer or a char; UNSUPPORTED if it is out of range."""
     cdef bint negative = skip(j, MINUS)
     cdef cursor begin = j.p
     cdef uint64_t found = 0
     while j.p < j.end and 48 <= j.p[0] <= 57:
         j.p += 1
     if not is_number(begin, j.p - begin, &found) or (negative and not found):
-        return ODD
+        return UNSUPPORTED
     if type_.kind == ULONG:
         if negative:
-            return ODD
+            return UNSUPPORTED
         write_ulong(j.o, found)
-        return GOOD
+        return OK
     if found >> 63:
-        return ODD
+        return UNSUPPORTED
     if type_.kind == CHAR:
         if negative or found > 0x10FFFF or 0xD800 <= found <= 0xDFFF:
-            return ODD
+            return UNSUPPORTED
         write_coded(j.o, CHAR_CODE, found, 4)
-        return GOOD
+        return OK
     return put_whole(j.o, type_, -<int64_t> found if negative else <int64_t> found)
 
 
@@ -205,31 +205,31 @@ cdef int put_items(Json* j, int depth) noexcept nogil:
     cdef Py_ssize_t mark, count = 0
     cdef int done
     if not skip(j, BRACKET):
-        return ODD
+        return UNSUPPORTED
     if not has_room(j.o, 3):
         return FULL
     if skip(j, BRACKET_END):
         write_byte(j.o, LIST0)
-        return GOOD
+        return OK
     mark = open_compound(j.o)
     while True:
         done = put_typed(j, depth, NULL)
-        if done != GOOD:
+        if done != OK:
             return done
         count += 1
         if skip(j, BRACKET_END):
             return close_compound(j.o, mark, LIST8, count)
         if not skip(j, COMMA):
-            return ODD
+            return UNSUPPORTED
 
 
 cdef int put_pairs(Json* j, int depth) noexcept nogil:
-    """Write a map from a JSON array of [key, value] pairs; duplicate keys are ODD."""
+    """Write a map from a JSON array of [key, value] pairs; duplicate keys are UNSUPPORTED."""
     cdef Py_ssize_t[MAX_NESTED_PAIRS] begins, sizes
     cdef Py_ssize_t mark, count = 0, i, begin, n
     cdef int done
     if not skip(j, BRACKET):
-        return ODD
+        return UNSUPPORTED
     if not has_room(j.o, 3):
         return FULL
     mark = open_compound(j.o)
@@ -237,35 +237,35 @@ cdef int put_pairs(Json* j, int depth) noexcept nogil:
         return close_compound(j.o, mark, MAP8, 0)
     while True:
         if count == MAX_NESTED_PAIRS or not skip(j, BRACKET):
-            return ODD
+            return UNSUPPORTED
         begin = j.o.size
         done = put_typed(j, depth, NULL)
-        if done != GOOD:
+        if done != OK:
             return done
         n = j.o.size - begin
         for i in range(count):
             if sizes[i] == n and memcmp(j.o.at + begins[i], j.o.at + begin, n) == 0:
-                return ODD
+                return UNSUPPORTED
         begins[count] = begin
         sizes[count] = n
         count += 1
         if not skip(j, COMMA):
-            return ODD
+            return UNSUPPORTED
         done = put_typed(j, depth, NULL)
-        if done != GOOD:
+        if done != OK:
             return done
         if not skip(j, BRACKET_END):
-            return ODD
+            return UNSUPPORTED
         if skip(j, BRACKET_END):
             return close_compound(j.o, mark, MAP8, 2 * count)
         if not skip(j, COMMA):
-            return ODD
+            return UNSUPPORTED
 
 
 cdef int put_typed(Json* j, int depth, Code* expected) noexcept nogil:
     """Write a value from its typed JSON.
 
-    ODD if its type differs from `expected`; NULL accepts all types.
+    UNSUPPORTED if its type differs from `expected`; NULL accepts all types.
     """
     cdef cursor name = NULL
     cdef Py_ssize_t n = 0
@@ -274,41 +274,41 @@ cdef int put_typed(Json* j, int depth, Code* expected) noexcept nogil:
     if not has_room(j.o, 32):
         return FULL
     if not skip(j, BRACKET) or not plain_text(j, &name, &n):
-        return ODD
+        return UNSUPPORTED
     type_ = type_of(name, n, j.end)
     if type_ == NULL or (expected != NULL and type_ != expected):
-        return ODD
+        return UNSUPPORTED
     if type_.kind == NULL_KIND:
         write_byte(j.o, NULL_CODE)
-        return GOOD if skip(j, BRACKET_END) else ODD
+        return OK if skip(j, BRACKET_END) else UNSUPPORTED
     if not skip(j, COMMA):
-        return ODD
+        return UNSUPPORTED
     if type_.way == SIGNED or type_.kind == ULONG or type_.kind == CHAR:
         done = put_integer(j, type_)
     elif type_.way == SIZED:
         done = put_typed_text(j, type_)
     elif type_.kind == LIST_KIND or type_.kind == MAP_KIND:
         if depth == 0:
-            return ODD
+            return UNSUPPORTED
         done = put_items(j, depth - 1) if type_.kind == LIST_KIND else put_pairs(j, depth - 1)
     elif type_.kind == BOOLEAN:
-        done = GOOD
+        done = OK
         if skip_word(j, b"true", 4):
             write_boolean(j.o, True)
         elif skip_word(j, b"false", 5):
             write_boolean(j.o, False)
         else:
-            done = ODD
+            done = UNSUPPORTED
     elif type_.kind == NO_KIND:
-        done = ODD
+        done = UNSUPPORTED
     else:
         done = put_bits(j, type_.code, type_.width)
-    if done != GOOD:
+    if done != OK:
         return done
-    return GOOD if skip(j, BRACKET_END) else ODD
+    return OK if skip(j, BRACKET_END) else UNSUPPORTED
 
 
 cdef int put_body_json(Json* j) noexcept nogil:
-    """Write the value of an amqp-value; ODD if text follows the value."""
+    """Write the value of an amqp-value; UNSUPPORTED if text follows the value."""
     cdef int done = put_typed(j, MAX_NESTED, NULL)
-    return done if done != GOOD or j.p == j.end else ODD
+    return done if done != OK or j.p == j.end else UNSUPPORTED

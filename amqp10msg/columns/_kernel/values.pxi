@@ -220,7 +220,7 @@ cdef bint put_float(Batch* b, Values* values, cursor p) noexcept nogil:
 cdef cursor read_other(Batch* b, Values* values, cursor p, cursor stop, int code) noexcept nogil:
     """Read a value of way OTHER. The caller has checked the size of a value of fixed width.
 
-    Rows with decimals and chars, which are rare, are odd.
+    Rows with decimals and chars, which are rare, are unsupported.
     """
     if code == LIST0 or code >= LIST8:
         return read_nested(b, values, p, stop, code)

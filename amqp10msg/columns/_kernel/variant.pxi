@@ -229,7 +229,7 @@ cdef cursor write_object(
         if n >= stop - p or not is_allowed(p, n, CODES[code].rule):
             return NULL
         ids[i] = key_id(keys, p, n)
-        # A duplicate key, or a symbol and a string with the same text, make the row odd.
+        # A duplicate key, or a symbol and a string with the same text, make the row unsupported.
         if ids[i] < 0 or seen[ids[i] >> 6] >> (ids[i] & 63) & 1:
             return NULL
         seen[ids[i] >> 6] |= <uint64_t> 1 << (ids[i] & 63)

@@ -42,7 +42,7 @@ _Field: TypeAlias = tuple[int, int, Any, Column, Column]
 
 class Rows:
     def write(
-        self, first: int, size: int, to: int, room: int, ends: int, odd: int
+        self, first: int, size: int, to: int, room: int, ends: int, unsupported: int
     ) -> tuple[int, int]: ...
 
 class Writer(Rows):

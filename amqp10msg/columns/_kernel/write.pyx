@@ -7,8 +7,8 @@ row by row. The kernel is one module, so that the C compiler can inline function
 which are included below.
 
 If the kernel finds an error, or something that it does not handle (a rare type, text that may be
-written in several ways, very many entries), the row is *odd*: what has been written for it is
-removed, and `_encode` encodes the row. So only `_encode` determines the reasons of errors.
+written in several ways, very many entries), the row is *unsupported*: what has been written for it
+is removed, and `_encode` encodes the row. So only `_encode` determines the reasons of errors.
 
 Columns are read in place: every offset is compared with the size of the buffer before it is used.
 The kernel allocates no memory: the caller passes an output buffer, and a larger one if it is FULL.
@@ -25,7 +25,7 @@ include "typed.pxi"
 include "fields.pxi"
 include "rows.pxi"
 
-# A result in addition to GOOD, ODD and FULL: the offsets of a column point outside of its bytes.
+# A result like OK, UNSUPPORTED and FULL: the offsets of a column point outside of its bytes.
 cdef enum:
     INVALID = -2
 
@@ -36,10 +36,10 @@ cdef class Rows:
     cdef Py_ssize_t rows
 
     cdef int put(self, Out* o, Py_ssize_t row) noexcept nogil:
-        """Write the message of a row. If the result is not GOOD, `write` removes the output."""
-        return ODD
+        """Write the message of a row. If the result is not OK, `write` removes the output."""
+        return UNSUPPORTED
 
-    def write(self, first: int, size: int, to: int, room: int, ends: int, odd: int):
+    def write(self, first: int, size: int, to: int, room: int, ends: int, unsupported: int):
         """Append messages to an output buffer until it is full.
 
         Args:
@@ -48,7 +48,8 @@ cdef class Rows:
             to: the address of the buffer.
             room: the size of the buffer in bytes.
             ends: the address of an int32 array, which gets the end offset of each row.
-            odd: the address of a byte array, which gets 1 for each odd row. Odd rows are empty.
+            unsupported: the address of a byte array, which gets 1 for each unsupported row. The
+                messages of these rows are empty.
 
         Returns:
             The number of rows that have been written, and of bytes that they use, including the
@@ -59,9 +60,9 @@ cdef class Rows:
         """
         cdef Out o
         cdef Py_ssize_t row = first, begin
-        cdef int done = GOOD
+        cdef int done = OK
         cdef int32_t* ends_at = <int32_t*> <uintptr_t> ends
-        cdef uint8_t* odd_at = <uint8_t*> <uintptr_t> odd
+        cdef uint8_t* unsupported_at = <uint8_t*> <uintptr_t> unsupported
         if not 0 <= first <= self.rows or not 0 <= size <= room:
             raise ValueError(f"row {first} or size {size} is out of range")
         o.at = <uint8_t*> <uintptr_t> to
@@ -71,11 +72,11 @@ cdef class Rows:
             while row < self.rows:
                 begin = o.size
                 done = self.put(&o, row)
-                if done <= ODD:
+                if done <= UNSUPPORTED:
                     o.size = begin
-                if done < ODD:
+                if done < UNSUPPORTED:
                     break
-                odd_at[row] = done == ODD
+                unsupported_at[row] = done == UNSUPPORTED
                 ends_at[row] = <int32_t> o.size
                 row += 1
         if done == INVALID:
