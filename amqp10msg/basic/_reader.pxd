@@ -5,10 +5,10 @@ cimport cython
 
 from amqp10msg.wire.kernel.twin cimport Cursor, Slot, Slots
 
-cdef dict _KNOWN
-cdef bytes _WIDTHS
-cdef bytes _SIGNED
-cdef list _LETTER_OF
+cdef dict _KNOWN_LETTERS
+cdef bytes _INTEGER_WIDTHS
+cdef bytes _SIGNED_LETTERS
+cdef list _LETTER_BY_BYTE
 cdef object _TWO_TO_64
 cdef int _ARRAY, _BOOLEAN, _BYTES, _DOUBLE, _FLOAT, _INT, _LONG, _LONG_STRING, _SHORT, _STR16, _STR8
 cdef int _TABLE, _VOID
@@ -16,7 +16,7 @@ cdef int _TABLE, _VOID
 cdef long long _signed32(long long number) except? -1
 
 
-cdef Slot ORIGINAL
+cdef Slot ORIGINAL_SLOT
 
 
 @cython.final
@@ -50,7 +50,7 @@ cdef class BasicReader(Cursor):
     cdef bytes known_letters
     cdef bint spec
     cdef list tables
-    cdef bint is_odd
+    cdef bint has_odd_true
 
     cpdef fault(self, reason, Py_ssize_t offset, rule)
     cdef cut(self, subject, Py_ssize_t offset, Py_ssize_t needs, Py_ssize_t end)

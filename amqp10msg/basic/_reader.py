@@ -23,8 +23,8 @@ _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")
 _DECIMAL = struct.Struct(">Bi")
 
-#: The formats of integers, by type letter. In the dialect ``spec``, ``l`` is unsigned instead.
-FIXED: dict[str, struct.Struct] = {
+#: The struct format of integers, by type letter, except in the dialect ``spec``.
+INTEGER_FORMATS: dict[str, struct.Struct] = {
     "b": struct.Struct(">b"),
     "B": _U8,
     "s": struct.Struct(">h"),
@@ -37,31 +37,36 @@ FIXED: dict[str, struct.Struct] = {
     "L": struct.Struct(">q"),
     "k": _U8,
 }
-#: The type letters of each dialect. The code below handles letters that have different meanings.
-LETTERS: dict[str, frozenset[str]] = {
+#: The type letters of each dialect. Some letters have different meanings in the dialects.
+LETTERS_BY_DIALECT: dict[str, frozenset[str]] = {
     "rabbitmq": frozenset("tbBsuUIilLfdDSATFVx"),
     "spec": frozenset("tbBUuIiLlfdDsSATFV"),
     "qpid": frozenset("tbBsuIilfdDSATFVxcCk"),
 }
-# The next three tables are indexed by byte. `_KNOWN`: whether it is a type letter, by dialect.
-# `_WIDTHS`: the width of the letter's integers, 0 for other types. `_SIGNED`: whether they are
-# signed.
-_KNOWN = {
+# By dialect and byte: whether the byte is a type letter.
+_KNOWN_LETTERS = {
     dialect: bytes([chr(octet) in letters for octet in range(256)])
-    for dialect, letters in LETTERS.items()
+    for dialect, letters in LETTERS_BY_DIALECT.items()
 }
-_WIDTHS = bytes([FIXED[chr(octet)].size if chr(octet) in FIXED else 0 for octet in range(256)])
-_SIGNED = bytes([chr(octet) in "bsIlUL" for octet in range(256)])
-#: `FIXED` for the dialect ``spec``.
-SPEC_FIXED = {**FIXED, "l": _U64}
-# The type letters that the code below tests for. Only Qpid has `_STR8` and `_STR16`.
+# By byte: the width of the integers with this type letter, 0 for other types.
+_INTEGER_WIDTHS = bytes(
+    [
+        INTEGER_FORMATS[chr(octet)].size if chr(octet) in INTEGER_FORMATS else 0
+        for octet in range(256)
+    ]
+)
+# By byte: whether the integers with this type letter are signed.
+_SIGNED_LETTERS = bytes([chr(octet) in "bsIlUL" for octet in range(256)])
+#: `INTEGER_FORMATS` for the dialect ``spec``, in which ``l`` is unsigned.
+SPEC_INTEGER_FORMATS = {**INTEGER_FORMATS, "l": _U64}
+# The type letters that `BasicReader` tests for. Only Qpid has `_STR8` and `_STR16`.
 _LONG_STRING, _INT, _BOOLEAN, _LONG, _DOUBLE, _SHORT, _VOID, _BYTES, _FLOAT, _TABLE, _ARRAY = (
     b"SItldsVxfFA"
 )
 _STR8, _STR16 = b"cC"
 _TWO_TO_64 = 2**64
-#: The letter as a str, by byte.
-_LETTER_OF = [chr(octet) for octet in range(256)]
+#: The type letter as a str, by byte.
+_LETTER_BY_BYTE = [chr(octet) for octet in range(256)]
 
 
 def _signed32(number: int) -> int:
@@ -79,16 +84,15 @@ class KeepsOriginal(Record):
 
 
 #: Reads and sets the `Original` of a `KeepsOriginal` object.
-ORIGINAL = Slot(KeepsOriginal, "_original")
+ORIGINAL_SLOT = Slot(KeepsOriginal, "_original")
 
 
 class Original:
     """The bytes that properties were decoded from, and the decoded values.
 
     Encoding copies the bytes of properties that are unchanged: they still hold the same value
-    objects, and each of their tables and arrays still holds the same entry tuples. This comparison
-    does not detect changes inside mutable values, so properties with an `OddTrue` have no
-    `Original`.
+    objects, and each of their tables and arrays still holds the same entry tuples. Properties that
+    contain an `OddTrue` have no `Original`: its byte could be changed without changing the object.
 
     Attributes:
         octets: the input.
@@ -141,7 +145,7 @@ class PropertyLayout:
         names: the wire names of the properties.
         domains: the domain of each property as a number: 0 for shortstr, 1 for table, 2 for octet,
             3 for timestamp.
-        blank: a value of None for each property.
+        blank: a list with None for each property.
         attributes: reads and sets the attributes of the properties' class.
         keeps: whether decoded objects keep their original bytes.
     """
@@ -161,7 +165,7 @@ class PropertyLayout:
         """Return the `Original` of `source`; None if it was changed or not decoded."""
         if not self.keeps or type(source) is not self.attributes.cls:
             return None
-        original: Original | None = ORIGINAL.get(source)
+        original: Original | None = ORIGINAL_SLOT.get(source)
         if original is None or not original.has_values(values, dialect):
             return None
         return original
@@ -175,9 +179,11 @@ class BasicReader(Cursor):
     """
 
     def __init__(self, data: bytes, dialect: Dialect, limits: Limits | None) -> None:
-        known_letters = _KNOWN.get(dialect)
+        known_letters = _KNOWN_LETTERS.get(dialect)
         if known_letters is None:
-            raise ValueError(f"unknown dialect {dialect!r}: use one of {', '.join(LETTERS)}")
+            raise ValueError(
+                f"unknown dialect {dialect!r}: use one of {', '.join(LETTERS_BY_DIALECT)}"
+            )
         limits = limits or DEFAULT_LIMITS
         if not isinstance(limits, Limits):
             raise TypeError(f"limits must be a Limits or None, not {type(limits).__name__}")
@@ -199,7 +205,7 @@ class BasicReader(Cursor):
         self.known_letters = known_letters
         self.spec = dialect == "spec"
         self.tables: list[tuple[Any, tuple[Any, ...]]] = []
-        self.is_odd = False
+        self.has_odd_true = False
 
     def fault(self, reason: str, offset: int, rule: str) -> DecodeError:
         """Return the error for a fault in the input."""
@@ -207,7 +213,7 @@ class BasicReader(Cursor):
         return DecodeError(reason, offset, rule=rule, condition=condition, data=self.buf)
 
     def cut(self, subject: str, offset: int, needs: int, end: int) -> DecodeError:
-        """Return the error for a value of `needs` bytes that does not fit between two offsets."""
+        """Return the error for a value of `needs` bytes at `offset` that exceeds `end`."""
         return self.fault(
             f"{subject} needs {needs} bytes, and {max(end - offset, 0)} are left",
             offset,
@@ -301,8 +307,8 @@ class BasicReader(Cursor):
             error.path = layout.names[index] + error.path
             raise
         decoded = layout.attributes.build(values)
-        if layout.keeps and not self.is_odd:
-            ORIGINAL.put(
+        if layout.keeps and not self.has_odd_true:
+            ORIGINAL_SLOT.put(
                 decoded, Original(self.buf, start, self.pos, self.dialect, values, self.tables)
             )
         return decoded
@@ -360,7 +366,7 @@ class BasicReader(Cursor):
                 else:
                     self.pos = pos
                     value = self.value(code, stop, depth + 1)
-                    entries.append((name, _LETTER_OF[code], value))
+                    entries.append((name, _LETTER_BY_BYTE[code], value))
                     pos = self.pos
         except DecodeError as error:
             inner = error.path
@@ -388,7 +394,7 @@ class BasicReader(Cursor):
                 code = data[self.pos]
                 self.pos += 1
                 value = self.value(code, stop, depth + 1)
-                entries.append((_LETTER_OF[code], value))
+                entries.append((_LETTER_BY_BYTE[code], value))
         except DecodeError as error:
             error.path = f"[{len(entries)}]{error.path}"
             raise
@@ -428,16 +434,16 @@ class BasicReader(Cursor):
                 pos - 1,
                 "field-letter",
             )
-        if code == _SHORT and self.spec:  # in the dialect spec, a short string
+        if code == _SHORT and self.spec:  # in the dialect spec, s is a short string
             if pos >= stop or pos + 1 + data[pos] > stop:
                 needs = 2 + data[pos] if pos < stop else 2
                 raise self.cut("a short string", pos - 1, needs, stop)
             self.pos = pos + 1 + data[pos]
             return data[pos + 1 : self.pos].decode("utf-8", "surrogateescape")
-        width = _WIDTHS[code]
+        width = _INTEGER_WIDTHS[code]
         if width:
             self.advance(code, width, stop)
-            signed = _SIGNED[code] == 1 and not (self.spec and code == _LONG)
+            signed = _SIGNED_LETTERS[code] == 1 and not (self.spec and code == _LONG)
             if width == 8:
                 return self.long(pos, signed)
             return int.from_bytes(data[pos : pos + width], "big", signed=signed)
@@ -453,7 +459,7 @@ class BasicReader(Cursor):
                 return data[start : self.pos]
             return data[start : self.pos].decode("utf-8", "surrogateescape")
         if code in (_TABLE, _ARRAY):
-            # Limit the table or array to the bytes of the one that contains it.
+            # A nested table or array must not exceed the table or array that contains it.
             outer = self.end
             self.end = stop
             nested: Any = self.table(depth) if code == _TABLE else self.array(depth)
@@ -463,7 +469,7 @@ class BasicReader(Cursor):
             self.advance(code, 1, stop)
             if data[pos] < 2:
                 return data[pos] == 1
-            self.is_odd = True  # so the properties get no `Original`
+            self.has_odd_true = True  # the properties then get no `Original`
             return OddTrue(data[pos])
         if code == _DOUBLE:
             self.advance(code, 8, stop)
@@ -471,7 +477,7 @@ class BasicReader(Cursor):
         if code == _FLOAT:
             self.advance(code, 4, stop)
             return Float.from_bits(self.u32(pos))
-        self.advance(code, 5, stop)  # D
+        self.advance(code, 5, stop)  # a decimal: scale and number
         return ScaledDecimal(*_DECIMAL.unpack_from(data, pos))
 
     def advance(self, code: int, size: int, stop: int) -> int:

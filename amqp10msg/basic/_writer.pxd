@@ -4,14 +4,14 @@ from amqp10msg.wire.kernel.twin cimport FieldOutput
 from amqp10msg.basic._reader cimport PropertyLayout, Original
 
 cdef bytes octets_of(text, path)
-cdef Py_ssize_t _begin(FieldOutput out, path, int depth) except -1
-cdef _end(FieldOutput out, Py_ssize_t start, path)
+cdef Py_ssize_t _begin_length(FieldOutput out, path, int depth) except -1
+cdef _end_length(FieldOutput out, Py_ssize_t start, path)
 cpdef write_shortstr(FieldOutput out, text, path)
 cpdef write_longstr(FieldOutput out, octets)
-cdef _parts_of(entry, int count, path)
+cdef _checked_entry(entry, int count, path)
 cpdef write_table(FieldOutput out, table, dialect, path=*, int depth=*)
 cdef _write_array(FieldOutput out, array, dialect, path, int depth)
-cdef dict _WHOLE
+cdef dict _INTEGER_RANGES
 
 
 @cython.locals(code=int, width=int)

@@ -13,7 +13,12 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from amqp10msg.basic._reader import FIXED, LETTERS, SPEC_FIXED, PropertyLayout
+from amqp10msg.basic._reader import (
+    INTEGER_FORMATS,
+    LETTERS_BY_DIALECT,
+    SPEC_INTEGER_FORMATS,
+    PropertyLayout,
+)
 from amqp10msg.basic.tables import FieldArray, FieldTable, OddTrue, ScaledDecimal
 from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.limits import DEFAULT_LIMITS
@@ -24,15 +29,15 @@ _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")
 _F64 = struct.Struct(">d")
 _DECIMAL = struct.Struct(">Bi")
-_2_63 = 2**63
+_2_TO_63 = 2**63
 # The integer types that are the same in all dialects, by letter: byte of the letter, width in
-# bytes, minimum and maximum. Larger timestamps, up to 2^64 - 1, are written elsewhere.
-_WHOLE = {
+# bytes, minimum and maximum. The fast path does not write timestamps from 2^63 on.
+_INTEGER_RANGES = {
     "b": (0x62, 1, -0x80, 0x7F),
     "B": (0x42, 1, 0, 0xFF),
     "u": (0x75, 2, 0, 0xFFFF),
     "i": (0x69, 4, 0, 0xFFFF_FFFF),
-    "T": (0x54, 8, 0, _2_63 - 1),
+    "T": (0x54, 8, 0, _2_TO_63 - 1),
 }
 
 
@@ -65,22 +70,22 @@ def write_longstr(out: Any, octets: Any) -> None:
     out.add(bytes(octets))
 
 
-def _begin(out: Any, path: str, depth: int) -> int:
-    """Reserve the length field of a table or an array; return its position for `_end`."""
+def _begin_length(out: Any, path: str, depth: int) -> int:
+    """Reserve the length field of a table or array; return its position, for `_end_length`."""
     if depth >= DEFAULT_LIMITS.depth:
         raise EncodeError("values are nested too deeply, or contain themselves", path)
     start: int = out.begin_table()
     return start
 
 
-def _end(out: Any, start: int, path: str) -> None:
-    """Write the length of a table or array into the field that `_begin` reserved at `start`."""
+def _end_length(out: Any, start: int, path: str) -> None:
+    """Write the length of a table or array to the field that `_begin_length` has reserved."""
     if not out.end_table(start):
         raise EncodeError("a table or an array has 2^32 - 1 bytes at most", path)
 
 
-def _parts_of(entry: Any, count: int, path: str) -> Any:
-    """Return `entry`, or raise EncodeError unless it is a field with `count` parts.
+def _checked_entry(entry: Any, count: int, path: str) -> Any:
+    """Return `entry`; raise EncodeError unless it is a field with `count` parts.
 
     The parts are name, letter and value in a table, and letter and value in an array.
     """
@@ -105,9 +110,9 @@ def write_table(out: Any, table: Any, dialect: Any, path: str = "", depth: int =
                 f"a table is a FieldTable or a dict, not {type(table).__name__}", path
             )
         table = FieldTable(table)
-    start = _begin(out, path, depth)
+    start = _begin_length(out, path, depth)
     for entry in table.entries:
-        name, letter, value = _parts_of(entry, 3, path)
+        name, letter, value = _checked_entry(entry, 3, path)
         if not out.text(1, name):
             # `out.text` writes only ASCII strings of up to 255 bytes. `write_shortstr` encodes any
             # other name as UTF-8, or raises an EncodeError.
@@ -118,7 +123,7 @@ def write_table(out: Any, table: Any, dialect: Any, path: str = "", depth: int =
                 write_longstr(out, octets_of(value, f"{path}[{name!r:.60}]"))
         else:
             write_value(out, letter, value, dialect, path, name, depth)
-    _end(out, start, path)
+    _end_length(out, start, path)
 
 
 def _write_array(out: Any, array: Any, dialect: Any, path: str, depth: int) -> None:
@@ -129,11 +134,11 @@ def _write_array(out: Any, array: Any, dialect: Any, path: str, depth: int) -> N
                 f"an array is a FieldArray, a list or a tuple, not {type(array).__name__}", path
             )
         array = FieldArray(array)
-    start = _begin(out, path, depth)
+    start = _begin_length(out, path, depth)
     for index, entry in enumerate(array.entries):
-        letter, value = _parts_of(entry, 2, path)
+        letter, value = _checked_entry(entry, 2, path)
         write_value(out, letter, value, dialect, path, index, depth)
-    _end(out, start, path)
+    _end_length(out, start, path)
 
 
 def write_value(
@@ -150,7 +155,7 @@ def write_value(
         name: the name in a table, or the index in an array, for errors.
         depth: the number of tables and arrays that contain the enclosing one.
     """
-    # Fast path for the usual types, without the lookups in `LETTERS` and `FIXED`.
+    # Fast path for the usual types, without the lookups in the tables of letters and formats.
     if letter == "I" and type(value) is int and -0x8000_0000 <= value <= 0x7FFF_FFFF:
         out.number(0x49, 4, value)
         return
@@ -158,23 +163,23 @@ def write_value(
         out.octet(0x74)
         out.octet(1 if value else 0)
         return
-    if letter == "l" and type(value) is int and -_2_63 <= value < _2_63 and dialect != "spec":
+    if letter == "l" and type(value) is int and -_2_TO_63 <= value < _2_TO_63 and dialect != "spec":
         out.number(0x6C, 8, value)
         return
     if letter == "d" and type(value) is float:
         out.octet(0x64)
         out.real(value)
         return
-    if letter in _WHOLE and type(value) is int:
-        code, width, minimum, maximum = _WHOLE[letter]
+    if letter in _INTEGER_RANGES and type(value) is int:
+        code, width, minimum, maximum = _INTEGER_RANGES[letter]
         if minimum <= value <= maximum:
             out.number(code, width, value)
             return
     here = f"{path}[{name!r:.60}]"
-    if letter not in LETTERS[dialect]:
+    if letter not in LETTERS_BY_DIALECT[dialect]:
         raise EncodeError(f"{letter!r} is not a field type of the dialect {dialect}", here)
     out.octet(ord(letter))
-    form = (SPEC_FIXED if dialect == "spec" else FIXED).get(letter)
+    form = (SPEC_INTEGER_FORMATS if dialect == "spec" else INTEGER_FORMATS).get(letter)
     try:
         if letter == "s" and dialect == "spec":
             write_shortstr(out, value, here)
@@ -217,7 +222,7 @@ def write_value(
 
 def write_number(out: Any, value: Any, width: int, path: str) -> None:
     """Append an octet (width 1) or a timestamp (width 8); EncodeError if it is out of range."""
-    if type(value) is int and 0 <= value < _2_63:
+    if type(value) is int and 0 <= value < _2_TO_63:
         if width == 8:
             # `number` writes a one-byte code, then a number. A timestamp has no code: write its
             # first byte as the code, and the other seven bytes as the number.

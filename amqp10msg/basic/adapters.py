@@ -57,7 +57,7 @@ def _expect_long(value: int) -> None:
         raise ValueError(f"the header value {value} needs more than 64 bits: write it as a string")
 
 
-# The letters that each library writes for Python types.
+# The type letters that each library writes for Python types.
 
 
 def _pika_letter(value: Any) -> str:
@@ -158,12 +158,13 @@ def _aware(time: datetime.datetime) -> datetime.datetime:
     return time if time.tzinfo is not None else time.replace(tzinfo=datetime.UTC)
 
 
-#: The classes that a library uses for integers and bytes of some type letters, by letter.
-_Classes: TypeAlias = Mapping[str, Callable[[Any], Any]]
+#: The classes that a library uses for integers and bytes, by type letter; int or bytes for other
+#: letters.
+_ClassByLetter: TypeAlias = Mapping[str, Callable[[Any], Any]]
 
 
-def _plain(value: Any, classes: _Classes) -> Any:
-    """Convert the value of a field to a plain Python value; `classes` as for `_plain_field`."""
+def _plain(value: Any, classes: _ClassByLetter) -> Any:
+    """Convert the value of a field to a plain Python value; `classes` are the library's classes."""
     if isinstance(value, FieldTable):
         return _plain_table(value, classes)
     if isinstance(value, FieldArray):
@@ -175,7 +176,7 @@ def _plain(value: Any, classes: _Classes) -> Any:
     return float(value) if isinstance(value, Float) else value
 
 
-def _plain_table(table: Any, classes: _Classes) -> dict[str, Any] | None:
+def _plain_table(table: Any, classes: _ClassByLetter) -> dict[str, Any] | None:
     """Convert a table to a dict; of several fields with one name, the first is kept."""
     if table is None:
         return None
@@ -200,7 +201,7 @@ def plain_headers(properties: BasicProperties) -> dict[str, Any] | None:
     return _plain_table(properties.headers, {})
 
 
-def _plain_field(letter: str, value: Any, classes: _Classes) -> Any:
+def _plain_field(letter: str, value: Any, classes: _ClassByLetter) -> Any:
     """Convert a field to the type that the library uses for its letter."""
     if letter == "T":
         return _datetime_or_seconds(seconds_of(value))

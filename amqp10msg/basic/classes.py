@@ -122,9 +122,9 @@ CLASSES: dict[int, tuple[type[Any], PropertyLayout]] = {
     110: (TunnelProperties, layout_of(TunnelProperties)),
 }
 
-#: The beginning of a content header.
-_CLASS_AND_WEIGHT = struct.Struct(">HH")
-_TICKET = struct.Struct(">H")
+#: The first two fields of a content header: class and weight.
+_CLASS_AND_WEIGHT_FORMAT = struct.Struct(">HH")
+_TICKET_FORMAT = struct.Struct(">H")
 
 
 def decode_class_header(
@@ -176,7 +176,7 @@ def encode_class_header(
             out = FieldOutput()
             write_number(out, body_size, 8, "body-size")
             write_rows(out, layout, properties, dialect)
-            return _CLASS_AND_WEIGHT.pack(class_id, 0) + out.finish()
+            return _CLASS_AND_WEIGHT_FORMAT.pack(class_id, 0) + out.finish()
     raise EncodeError(
         f"expected properties of class file, stream or tunnel, not {properties!r:.60}"
     )
@@ -308,7 +308,7 @@ def encode_transfer(transfer: Transfer, *, dialect: Dialect = "rabbitmq") -> byt
     expect(transfer, Transfer, "encode_transfer", "a Transfer")
     out = FieldOutput()
     try:
-        ticket = _TICKET.pack(transfer.ticket)
+        ticket = _TICKET_FORMAT.pack(transfer.ticket)
     except struct.error:
         raise EncodeError(
             f"must be an int from 0 to 65,535, not {transfer.ticket!r:.60}", "ticket"

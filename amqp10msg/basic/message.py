@@ -23,15 +23,15 @@ from amqp10msg.wire.kernel.twin import FieldOutput, Slots
 from amqp10msg.wire.limits import UNLIMITED, Limits
 from amqp10msg.wire.reprs import with_bounded_repr
 
-# For each library: the constructor of BasicMessage that converts its properties.
-_CONSTRUCTORS = {"pika": "from_pika", "pamqp": "from_pamqp"}
+# The name of the constructor of BasicMessage that converts the properties of a library.
+_CONSTRUCTOR_BY_LIBRARY = {"pika": "from_pika", "pamqp": "from_pamqp"}
 #: The number of class basic.
 BASIC_CLASS = 60
 
 
 def conversion_hint(properties: object) -> str:
     """Return how to convert properties of pika or pamqp, for an error; empty for other objects."""
-    constructor = _CONSTRUCTORS.get(type(properties).__module__.partition(".")[0])
+    constructor = _CONSTRUCTOR_BY_LIBRARY.get(type(properties).__module__.partition(".")[0])
     return f"write BasicMessage.{constructor}(properties, body)" if constructor else ""
 
 
@@ -82,7 +82,7 @@ class BasicMessage(kernel.Record):
         return cls(
             from_pika(properties),
             as_bytes(body, "the body of a BasicMessage"),
-            *_origin(method, "pika"),
+            *_route_of_method(method, "pika"),
         )
 
     def to_pika(self) -> Any:
@@ -114,7 +114,7 @@ class BasicMessage(kernel.Record):
         return cls(
             from_pamqp(properties),
             as_bytes(body, "the body of a BasicMessage"),
-            *_origin(method, "pamqp"),
+            *_route_of_method(method, "pamqp"),
         )
 
     def to_pamqp(self) -> Any:
@@ -161,7 +161,7 @@ def as_encoded(basic: BasicMessage, dialect: Dialect = "rabbitmq") -> BasicMessa
     return attrs.evolve(basic, properties=properties, body=bytes(basic.body))
 
 
-def _origin(method: Any, library: str) -> tuple[str, str, bool]:
+def _route_of_method(method: Any, library: str) -> tuple[str, str, bool]:
     """Return the exchange, the routing key and the redelivered flag of a library's method.
 
     Returns the defaults if `method` is None.
@@ -194,8 +194,8 @@ class ContentHeader:
     weight: int = 0
 
 
-#: Class, weight and body size.
-_HEAD = struct.Struct(">HHQ")
+#: The first fields of a content header: class, weight and body size.
+_HEAD_FORMAT = struct.Struct(">HHQ")
 # The parts of a content header that always exist, with their offsets and ends.
 _HEADER_PARTS = (
     ("class-id", 0, 2),
@@ -204,7 +204,7 @@ _HEADER_PARTS = (
     ("property-flags", 12, 14),
 )
 _MIN_HEADER_SIZE = 14
-_CONTENT_HEADER = Slots(ContentHeader, [field.name for field in attrs.fields(ContentHeader)])
+_CONTENT_HEADER_SLOTS = Slots(ContentHeader, [field.name for field in attrs.fields(ContentHeader)])
 
 
 def _cut_header(reader: BasicReader, size: int) -> DecodeError:
@@ -242,7 +242,7 @@ def decode_content_header(
     reader = BasicReader(octets, dialect, limits)
     if len(octets) < _MIN_HEADER_SIZE:
         raise _cut_header(reader, len(octets))
-    class_id, weight, size = _HEAD.unpack_from(octets)
+    class_id, weight, size = _HEAD_FORMAT.unpack_from(octets)
     if class_id != BASIC_CLASS:
         error = reader.fault(
             f"the class is {class_id}, not basic (60): see amqp10msg.basic.classes",
@@ -251,9 +251,9 @@ def decode_content_header(
         )
         error.path = "class-id"
         raise error
-    reader.pos = _HEAD.size
+    reader.pos = _HEAD_FORMAT.size
     header: ContentHeader = reader.into(
-        _CONTENT_HEADER, [reader.properties(BASIC), size, class_id, weight]
+        _CONTENT_HEADER_SLOTS, [reader.properties(BASIC), size, class_id, weight]
     )
     reader.finish()
     return header
@@ -282,7 +282,7 @@ def encode_content_header(
         properties, class_id, weight = header.properties, header.class_id, header.weight
         size = header.body_size if body_size is None else body_size
     try:
-        head = _HEAD.pack(class_id, weight, size)
+        head = _HEAD_FORMAT.pack(class_id, weight, size)
     except struct.error as error:
         raise EncodeError(
             f"class {class_id!r}, weight {weight!r} or body size {size!r} does not fit: {error}",

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.basic._reader import LETTERS, BasicReader, KeepsOriginal, PropertyLayout
+from amqp10msg.basic._reader import LETTERS_BY_DIALECT, BasicReader, KeepsOriginal, PropertyLayout
 from amqp10msg.basic._writer import write_rows, write_table, write_value
 from amqp10msg.basic.tables import Dialect, FieldTable
 from amqp10msg.wire import kernel
@@ -36,7 +36,7 @@ class PropertyRow:
 
 
 #: The 0-9-1 types of properties, by the Python type in the declaration.
-_DOMAINS = {"str": "shortstr", "FieldTable": "table", "int": "octet"}
+_DOMAIN_BY_TYPE = {"str": "shortstr", "FieldTable": "table", "int": "octet"}
 
 
 def layout_of(cls: type[Any]) -> PropertyLayout:
@@ -50,7 +50,9 @@ def layout_of(cls: type[Any]) -> PropertyLayout:
             PropertyRow(
                 field.name,
                 field.name.replace("_", "-"),
-                "timestamp" if field.name == "timestamp" else _DOMAINS[str(field.type).split()[0]],
+                "timestamp"
+                if field.name == "timestamp"
+                else _DOMAIN_BY_TYPE[str(field.type).split()[0]],
                 15 - i,
             )
             for i, field in enumerate(attrs.fields(cls))
@@ -165,8 +167,8 @@ def decode_properties(
 
 def _expect_dialect(dialect: object) -> None:
     """Raise ValueError for an unknown dialect."""
-    if dialect not in LETTERS:
-        raise ValueError(f"unknown dialect {dialect!r}: use one of {', '.join(LETTERS)}")
+    if dialect not in LETTERS_BY_DIALECT:
+        raise ValueError(f"unknown dialect {dialect!r}: use one of {', '.join(LETTERS_BY_DIALECT)}")
 
 
 def encode_properties(properties: BasicProperties, *, dialect: Dialect = "rabbitmq") -> bytes:

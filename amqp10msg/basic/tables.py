@@ -25,8 +25,8 @@ Dialect: TypeAlias = Literal["rabbitmq", "spec", "qpid"]
 #: One field of a table: name, letter, value.
 Entry: TypeAlias = tuple[str, str, Any]
 
-#: For `letter_of`, the letters of signed integers, with their number of bits without the sign.
-_INT_LETTERS = (("b", 7), ("s", 15), ("I", 31), ("l", 63))
+#: The letters of signed integers, with the number of bits without the sign; smallest first.
+_SIGNED_INTEGER_LETTERS = (("b", 7), ("s", 15), ("I", 31), ("l", 63))
 
 
 @attrs.frozen
@@ -112,11 +112,11 @@ def letter_of(value: Any) -> str:
     if isinstance(value, (bool, OddTrue)):
         return "t"
     if isinstance(value, int):
-        for letter, bits in _INT_LETTERS:
+        for letter, bits in _SIGNED_INTEGER_LETTERS:
             if -(1 << bits) <= value < 1 << bits:
                 return letter
         raise EncodeError(f"{value} does not fit 64 bits: use a string or a decimal")
-    for cls, letter in _LETTERS_OF_TYPES:
+    for cls, letter in _LETTER_BY_TYPE:
         if isinstance(value, cls):
             return letter
     raise EncodeError(f"0-9-1 has no field type for {type(value).__name__}: {value!r:.60}")
@@ -379,7 +379,7 @@ def _repr_of(value: Any) -> str:
 
 
 # Python types and their letters, in the order in which `letter_of` tests them after bool and int.
-_LETTERS_OF_TYPES: tuple[tuple[type, str], ...] = (
+_LETTER_BY_TYPE: tuple[tuple[type, str], ...] = (
     (str, "S"),
     (bytes, "x"),
     (bytearray, "x"),
