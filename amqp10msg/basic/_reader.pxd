@@ -5,9 +5,9 @@ cimport cython
 
 from amqp10msg.wire.kernel.twin cimport Cursor, Slot, Slots
 
-cdef dict _KNOWN_LETTERS
-cdef bytes _INTEGER_WIDTHS
-cdef bytes _SIGNED_LETTERS
+cdef dict _IS_LETTER_BY_DIALECT
+cdef bytes _INTEGER_WIDTH_BY_BYTE
+cdef bytes _IS_SIGNED_BY_BYTE
 cdef list _LETTER_BY_BYTE
 cdef object _TWO_TO_64
 cdef int _ARRAY, _BOOLEAN, _BYTES, _DOUBLE, _FLOAT, _INT, _LONG, _LONG_STRING, _SHORT, _STR16, _STR8
@@ -54,6 +54,7 @@ cdef class BasicReader(Cursor):
 
     cpdef fault(self, reason, Py_ssize_t offset, rule)
     cdef cut(self, subject, Py_ssize_t offset, Py_ssize_t needs, Py_ssize_t end)
+    cdef cut_value(self, int code, Py_ssize_t offset, Py_ssize_t needs, Py_ssize_t end)
     cpdef finish(self)
     cpdef object unsigned(self, int width, subject)
     cdef object long(self, Py_ssize_t pos, bint signed)

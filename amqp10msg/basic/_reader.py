@@ -21,7 +21,7 @@ from amqp10msg.wire.primitives import Float
 _U8 = struct.Struct(">B")
 _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")
-_DECIMAL = struct.Struct(">Bi")
+_DECIMAL_STRUCT = struct.Struct(">Bi")
 
 #: The struct format of integers, by type letter, except in the dialect ``spec``.
 INTEGER_FORMATS: dict[str, struct.Struct] = {
@@ -44,19 +44,19 @@ LETTERS_BY_DIALECT: dict[str, frozenset[str]] = {
     "qpid": frozenset("tbBsuIilfdDSATFVxcCk"),
 }
 # By dialect and byte: whether the byte is a type letter.
-_KNOWN_LETTERS = {
+_IS_LETTER_BY_DIALECT = {
     dialect: bytes([chr(octet) in letters for octet in range(256)])
     for dialect, letters in LETTERS_BY_DIALECT.items()
 }
 # By byte: the width of the integers with this type letter, 0 for other types.
-_INTEGER_WIDTHS = bytes(
+_INTEGER_WIDTH_BY_BYTE = bytes(
     [
         INTEGER_FORMATS[chr(octet)].size if chr(octet) in INTEGER_FORMATS else 0
         for octet in range(256)
     ]
 )
 # By byte: whether the integers with this type letter are signed.
-_SIGNED_LETTERS = bytes([chr(octet) in "bsIlUL" for octet in range(256)])
+_IS_SIGNED_BY_BYTE = bytes([chr(octet) in "bsIlUL" for octet in range(256)])
 #: `INTEGER_FORMATS` for the dialect ``spec``, in which ``l`` is unsigned.
 SPEC_INTEGER_FORMATS = {**INTEGER_FORMATS, "l": _U64}
 # The type letters that `BasicReader` tests for. Only Qpid has `_STR8` and `_STR16`.
@@ -67,6 +67,11 @@ _STR8, _STR16 = b"cC"
 _TWO_TO_64 = 2**64
 #: The type letter as a str, by byte.
 _LETTER_BY_BYTE = [chr(octet) for octet in range(256)]
+
+# What is truncated, for the error text of `BasicReader.cut`.
+_SHORT_STRING_TEXT = "a short string"
+_LONG_STRING_TEXT = "a long string"
+_NAME_AND_LETTER_TEXT = "a name and a letter"
 
 
 def _signed32(number: int) -> int:
@@ -179,7 +184,7 @@ class BasicReader(Cursor):
     """
 
     def __init__(self, data: bytes, dialect: Dialect, limits: Limits | None) -> None:
-        known_letters = _KNOWN_LETTERS.get(dialect)
+        known_letters = _IS_LETTER_BY_DIALECT.get(dialect)
         if known_letters is None:
             raise ValueError(
                 f"unknown dialect {dialect!r}: use one of {', '.join(LETTERS_BY_DIALECT)}"
@@ -220,6 +225,10 @@ class BasicReader(Cursor):
             "truncated",
         )
 
+    def cut_value(self, code: int, offset: int, needs: int, end: int) -> DecodeError:
+        """Return the error of `cut` for the value of a field; `code` is the byte of its letter."""
+        return self.cut(f"the value of {chr(code)!r}", offset, needs, end)
+
     def finish(self) -> None:
         """Raise DecodeError if bytes follow the last value."""
         if self.pos != self.end:
@@ -252,10 +261,10 @@ class BasicReader(Cursor):
         pos = self.pos
         data = self.buf
         if pos >= self.end:
-            raise self.cut("a short string", pos, 1, self.end)
+            raise self.cut(_SHORT_STRING_TEXT, pos, 1, self.end)
         stop = pos + 1 + data[pos]
         if stop > self.end:
-            raise self.cut("a short string", pos, stop - pos, self.end)
+            raise self.cut(_SHORT_STRING_TEXT, pos, stop - pos, self.end)
         self.pos = stop
         return data[pos + 1 : stop].decode("utf-8", "surrogateescape")
 
@@ -263,10 +272,10 @@ class BasicReader(Cursor):
         """Read a long string: four bytes of length, then the bytes."""
         pos = self.pos
         if pos + 4 > self.end:
-            raise self.cut("a long string", pos, 4, self.end)
+            raise self.cut(_LONG_STRING_TEXT, pos, 4, self.end)
         size = self.u32(pos)
         if size > self.end - pos - 4:
-            raise self.cut("a long string", pos, size + 4, self.end)
+            raise self.cut(_LONG_STRING_TEXT, pos, size + 4, self.end)
         self.pos = pos + 4 + size
         return self.buf[pos + 4 : self.pos]
 
@@ -337,17 +346,17 @@ class BasicReader(Cursor):
                     raise self.too_many(pos)
                 after = pos + 1 + data[pos]
                 if after >= stop:
-                    raise self.cut("a name and a letter", pos, after - pos + 1, stop)
+                    raise self.cut(_NAME_AND_LETTER_TEXT, pos, after - pos + 1, stop)
                 name = self.name(pos + 1, after)
                 code = data[after]
                 pos = after + 1
                 if code == _LONG_STRING:
                     if pos + 4 > stop:
-                        raise self.cut("a long string", after, 5, stop)
+                        raise self.cut(_LONG_STRING_TEXT, after, 5, stop)
                     size = self.u32(pos)
                     pos += 4
                     if size > stop - pos:
-                        raise self.cut("a long string", after, size + 5, stop)
+                        raise self.cut(_LONG_STRING_TEXT, after, size + 5, stop)
                     text = data[pos : pos + size].decode("utf-8", "surrogateescape")
                     entries.append((name, "S", text))
                     pos += size
@@ -437,13 +446,13 @@ class BasicReader(Cursor):
         if code == _SHORT and self.spec:  # in the dialect spec, s is a short string
             if pos >= stop or pos + 1 + data[pos] > stop:
                 needs = 2 + data[pos] if pos < stop else 2
-                raise self.cut("a short string", pos - 1, needs, stop)
+                raise self.cut(_SHORT_STRING_TEXT, pos - 1, needs, stop)
             self.pos = pos + 1 + data[pos]
             return data[pos + 1 : self.pos].decode("utf-8", "surrogateescape")
-        width = _INTEGER_WIDTHS[code]
+        width = _INTEGER_WIDTH_BY_BYTE[code]
         if width:
             self.advance(code, width, stop)
-            signed = _SIGNED_LETTERS[code] == 1 and not (self.spec and code == _LONG)
+            signed = _IS_SIGNED_BY_BYTE[code] == 1 and not (self.spec and code == _LONG)
             if width == 8:
                 return self.long(pos, signed)
             return int.from_bytes(data[pos : pos + width], "big", signed=signed)
@@ -453,7 +462,7 @@ class BasicReader(Cursor):
             start = self.advance(code, 4, stop)
             size = self.u32(pos)
             if size > stop - start:
-                raise self.cut(f"the value of {chr(code)!r}", pos, size + 4, stop)
+                raise self.cut_value(code, pos, size + 4, stop)
             self.pos = start + size
             if code == _BYTES:
                 return data[start : self.pos]
@@ -478,12 +487,12 @@ class BasicReader(Cursor):
             self.advance(code, 4, stop)
             return Float.from_bits(self.u32(pos))
         self.advance(code, 5, stop)  # a decimal: scale and number
-        return ScaledDecimal(*_DECIMAL.unpack_from(data, pos))
+        return ScaledDecimal(*_DECIMAL_STRUCT.unpack_from(data, pos))
 
     def advance(self, code: int, size: int, stop: int) -> int:
         """Skip `size` bytes of a value; return the offset after them."""
         pos = self.pos
         if pos + size > stop:
-            raise self.cut(f"the value of {chr(code)!r}", pos, size, stop)
+            raise self.cut_value(code, pos, size, stop)
         self.pos = pos + size
         return self.pos

@@ -27,8 +27,8 @@ from amqp10msg.wire.primitives import Float, Timestamp
 _U8 = struct.Struct(">B")
 _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")
-_F64 = struct.Struct(">d")
-_DECIMAL = struct.Struct(">Bi")
+_DOUBLE_STRUCT = struct.Struct(">d")
+_DECIMAL_STRUCT = struct.Struct(">Bi")
 _2_TO_63 = 2**63
 # The integer types that are the same in all dialects, by letter: byte of the letter, width in
 # bytes, minimum and maximum. The fast path does not write timestamps from 2^63 on.
@@ -196,7 +196,7 @@ def write_value(
             if value is not None:
                 raise EncodeError("a void field has no value: use None", here)
         elif letter == "d":
-            out.add(_F64.pack(value))
+            out.add(_DOUBLE_STRUCT.pack(value))
         elif letter == "f":
             if not isinstance(value, (float, int)):
                 raise EncodeError(f"a float field is a number, not {value!r:.60}", here)
@@ -204,7 +204,7 @@ def write_value(
         elif letter == "D":
             if isinstance(value, decimal.Decimal):
                 value = ScaledDecimal.from_decimal(value)
-            out.add(_DECIMAL.pack(value.scale, value.unscaled))
+            out.add(_DECIMAL_STRUCT.pack(value.scale, value.unscaled))
         elif letter in "SxcC":
             write_longstr(out, octets_of(value, here))
         elif letter == "F":

@@ -48,7 +48,8 @@ def _expect_attributes(properties: object, function: str, expected: str) -> None
         # pika calls a consumer's callback with the method before the properties.
         is_method = hasattr(properties, "routing_key")
         hint = "pass properties, body, method in this order" if is_method else ""
-        raise wrong_type(f"the argument properties of {function}", expected, properties, hint)
+        subject = f"the argument properties of {function}"
+        raise wrong_type(subject, expected, properties, hint)
 
 
 def _expect_long(value: int) -> None:

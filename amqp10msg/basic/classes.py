@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 #: The prefix of headers for properties that class basic lacks.
-_HEADER_PREFIX = "amqp-0-9."
+_LEGACY_HEADER_PREFIX = "amqp-0-9."
 
 
 @attrs.define
@@ -238,7 +238,7 @@ class Transfer:
 
 
 #: The short strings among the arguments of a transfer, in wire order.
-_TRANSFER_SHORTSTRS = (
+_TRANSFER_SHORT_STRINGS = (
     "exchange",
     "routing_key",
     "message_id",
@@ -251,7 +251,7 @@ _TRANSFER_SHORTSTRS = (
     "transaction_id",
 )
 #: The integers among the arguments of a transfer, in wire order, with their width in bytes.
-_INTEGER_ARGUMENTS = (
+_TRANSFER_INTEGER_WIDTHS = (
     ("ttl", 8),
     ("priority", 1),
     ("timestamp", 8),
@@ -282,9 +282,9 @@ def decode_transfer(
     if bits > 3:
         raise reader.fault(f"the bits {bits:#04x} are undefined", start, "bits")
     transfer.redelivered, transfer.immediate = bool(bits & 1), bool(bits & 2)
-    for name, width in _INTEGER_ARGUMENTS:
+    for name, width in _TRANSFER_INTEGER_WIDTHS:
         setattr(transfer, name, reader.unsigned(width, name.replace("_", "-")))
-    for name in _TRANSFER_SHORTSTRS:
+    for name in _TRANSFER_SHORT_STRINGS:
         setattr(transfer, name, reader.shortstr())
     transfer.security_token = reader.longstr()
     transfer.application_headers = reader.table(0)
@@ -315,9 +315,9 @@ def encode_transfer(transfer: Transfer, *, dialect: Dialect = "rabbitmq") -> byt
         ) from None
     write_shortstr(out, transfer.destination, "destination")
     write_number(out, bool(transfer.redelivered) | bool(transfer.immediate) << 1, 1, "bits")
-    for name, width in _INTEGER_ARGUMENTS:
+    for name, width in _TRANSFER_INTEGER_WIDTHS:
         write_number(out, getattr(transfer, name), width, name.replace("_", "-"))
-    for name in _TRANSFER_SHORTSTRS:
+    for name in _TRANSFER_SHORT_STRINGS:
         write_shortstr(out, getattr(transfer, name), name.replace("_", "-"))
     write_longstr(out, _binary(transfer.security_token, "security-token"))
     write_table(out, transfer.application_headers, dialect, "application-headers")
@@ -350,7 +350,8 @@ def to_basic_message(content: ClassProperties | Transfer, body: bytes = b"") -> 
     if isinstance(content, Transfer):
         return _basic_of_transfer(content)
     if not isinstance(content, (FileProperties, StreamProperties, TunnelProperties)):
-        raise wrong_type("to_basic_message", "class properties or a Transfer", content)
+        function = "to_basic_message"
+        raise wrong_type(function, "class properties or a Transfer", content)
     properties = BasicProperties()
     extra_headers: list[tuple[str, str, Any]] = []
     for field in attrs.fields(type(content)):
@@ -360,12 +361,14 @@ def to_basic_message(content: ClassProperties | Transfer, body: bytes = b"") -> 
         if field.name == "durable":
             properties.delivery_mode = 2 if value else 1
             if value > 1:
-                extra_headers.append((f"{_HEADER_PREFIX}durable", "B", value))
+                extra_headers.append((f"{_LEGACY_HEADER_PREFIX}durable", "B", value))
         elif hasattr(properties, field.name):
             setattr(properties, field.name, value)
         else:
             letter = "S" if isinstance(value, str) else "B"
-            extra_headers.append((_HEADER_PREFIX + field.name.replace("_", "-"), letter, value))
+            extra_headers.append(
+                (_LEGACY_HEADER_PREFIX + field.name.replace("_", "-"), letter, value)
+            )
     _set_headers(properties, content.headers, extra_headers)
     return BasicMessage(properties, body)
 
@@ -384,7 +387,7 @@ def _set_headers(
 def _basic_of_transfer(content: Transfer) -> BasicMessage:
     """Convert a transfer to a message of class basic."""
     properties = BasicProperties()
-    for name in _TRANSFER_SHORTSTRS:
+    for name in _TRANSFER_SHORT_STRINGS:
         value = getattr(content, name)
         if value and hasattr(properties, name):
             setattr(properties, name, value)
@@ -405,9 +408,9 @@ def _basic_of_transfer(content: Transfer) -> BasicMessage:
     ):
         value = getattr(content, name)
         if value:
-            extra_headers.append((_HEADER_PREFIX + name.replace("_", "-"), letter, value))
+            extra_headers.append((_LEGACY_HEADER_PREFIX + name.replace("_", "-"), letter, value))
     if content.by_reference:
-        extra_headers.append((f"{_HEADER_PREFIX}reference", "x", content.body))
+        extra_headers.append((f"{_LEGACY_HEADER_PREFIX}reference", "x", content.body))
     _set_headers(properties, content.application_headers or None, extra_headers)
     return BasicMessage(
         properties,

@@ -10,7 +10,7 @@ import attrs
 from amqp10msg.basic._reader import BasicReader
 from amqp10msg.basic._writer import is_unchanged, write_shortstr
 from amqp10msg.basic.properties import (
-    BASIC,
+    BASIC_LAYOUT,
     BasicProperties,
     decode_properties,
     encode_properties,
@@ -60,7 +60,8 @@ class BasicMessage(kernel.Record):
         properties: Any = self.properties
         if not isinstance(properties, BasicProperties):
             hint = conversion_hint(properties)
-            raise wrong_type("a BasicMessage", "BasicProperties", properties, hint)
+            subject = "a BasicMessage"
+            raise wrong_type(subject, "BasicProperties", properties, hint)
 
     @classmethod
     def from_pika(cls, properties: Any, body: bytes = b"", method: Any = None) -> BasicMessage:
@@ -155,7 +156,7 @@ def as_encoded(basic: BasicMessage, dialect: Dialect = "rabbitmq") -> BasicMessa
     properties = basic.properties
     if not isinstance(properties, BasicProperties):
         raise EncodeError(f"must be BasicProperties, not {type(properties).__name__}", "properties")
-    if not is_unchanged(BASIC, properties, dialect):
+    if not is_unchanged(BASIC_LAYOUT, properties, dialect):
         octets = encode_properties(properties, dialect=dialect)
         properties = decode_properties(octets, dialect=dialect, limits=UNLIMITED)
     return attrs.evolve(basic, properties=properties, body=bytes(basic.body))
@@ -174,7 +175,8 @@ def _route_of_method(method: Any, library: str) -> tuple[str, str, bool]:
     except AttributeError:
         expected = f"a Basic.Deliver or Basic.GetOk of {library}"
         hint = "its arguments are properties, body, method"
-        raise wrong_type(f"the method of from_{library}", expected, method, hint) from None
+        subject = f"the method of from_{library}"
+        raise wrong_type(subject, expected, method, hint) from None
 
 
 @attrs.define
@@ -195,7 +197,7 @@ class ContentHeader:
 
 
 #: The first fields of a content header: class, weight and body size.
-_HEAD_FORMAT = struct.Struct(">HHQ")
+_CLASS_WEIGHT_SIZE_FORMAT = struct.Struct(">HHQ")
 # The parts of a content header that always exist, with their offsets and ends.
 _HEADER_PARTS = (
     ("class-id", 0, 2),
@@ -242,7 +244,7 @@ def decode_content_header(
     reader = BasicReader(octets, dialect, limits)
     if len(octets) < _MIN_HEADER_SIZE:
         raise _cut_header(reader, len(octets))
-    class_id, weight, size = _HEAD_FORMAT.unpack_from(octets)
+    class_id, weight, size = _CLASS_WEIGHT_SIZE_FORMAT.unpack_from(octets)
     if class_id != BASIC_CLASS:
         error = reader.fault(
             f"the class is {class_id}, not basic (60): see amqp10msg.basic.classes",
@@ -251,9 +253,9 @@ def decode_content_header(
         )
         error.path = "class-id"
         raise error
-    reader.pos = _HEAD_FORMAT.size
+    reader.pos = _CLASS_WEIGHT_SIZE_FORMAT.size
     header: ContentHeader = reader.into(
-        _CONTENT_HEADER_SLOTS, [reader.properties(BASIC), size, class_id, weight]
+        _CONTENT_HEADER_SLOTS, [reader.properties(BASIC_LAYOUT), size, class_id, weight]
     )
     reader.finish()
     return header
@@ -282,7 +284,7 @@ def encode_content_header(
         properties, class_id, weight = header.properties, header.class_id, header.weight
         size = header.body_size if body_size is None else body_size
     try:
-        head = _HEAD_FORMAT.pack(class_id, weight, size)
+        head = _CLASS_WEIGHT_SIZE_FORMAT.pack(class_id, weight, size)
     except struct.error as error:
         raise EncodeError(
             f"class {class_id!r}, weight {weight!r} or body size {size!r} does not fit: {error}",

@@ -61,7 +61,7 @@ def layout_of(cls: type[Any]) -> PropertyLayout:
 
 
 #: The hint in the error for an int as expiration.
-_EXPIRATION_HINTS = {int: "text of milliseconds, such as '5000'"}
+_EXPIRATION_HINT_BY_TYPE = {int: "text of milliseconds, such as '5000'"}
 
 
 @attrs.define(weakref_slot=False)
@@ -112,7 +112,7 @@ class BasicProperties(KeepsOriginal):
         # and translating check the other properties: checking all of them here would double the
         # time to create an object.
         if self.expiration is not None:
-            expect(self.expiration, (str, bytes), "expiration", "a str", _EXPIRATION_HINTS)
+            expect(self.expiration, (str, bytes), "expiration", "a str", _EXPIRATION_HINT_BY_TYPE)
 
     def __repr__(self) -> str:
         arguments = ", ".join(
@@ -125,9 +125,9 @@ class BasicProperties(KeepsOriginal):
 
 kernel.make_fast(BasicProperties, expiration=(NoneType, str, bytes))
 #: The wire layout of the properties of class basic.
-BASIC = layout_of(BasicProperties)
+BASIC_LAYOUT = layout_of(BasicProperties)
 #: The 14 properties in the order of their flags (0-9-1, class basic).
-PROPERTIES: tuple[PropertyRow, ...] = BASIC.rows
+PROPERTIES: tuple[PropertyRow, ...] = BASIC_LAYOUT.rows
 
 
 def input_octets(data: bytes | bytearray | memoryview) -> bytes:
@@ -160,7 +160,7 @@ def decode_properties(
             unknown field type.
     """
     reader = BasicReader(input_octets(data), dialect, limits)
-    properties: BasicProperties = reader.properties(BASIC)
+    properties: BasicProperties = reader.properties(BASIC_LAYOUT)
     reader.finish()
     return properties
 
@@ -191,7 +191,7 @@ def encode_properties(properties: BasicProperties, *, dialect: Dialect = "rabbit
     )
     _expect_dialect(dialect)
     out = FieldOutput()
-    write_rows(out, BASIC, properties, dialect)
+    write_rows(out, BASIC_LAYOUT, properties, dialect)
     return out.finish()
 
 

@@ -16,7 +16,7 @@ from amqp10msg.wire.errors import expect
 
 # Field names (0-9-1, 4.2.5.5): a letter, $ or #, then letters, digits, $, # and underscores; at
 # most 128 characters.
-_FIELD_NAME = re.compile(r"[A-Za-z$#][A-Za-z0-9$#_]{0,127}")
+_FIELD_NAME_PATTERN = re.compile(r"[A-Za-z$#][A-Za-z0-9$#_]{0,127}")
 
 
 @attrs.frozen
@@ -105,7 +105,7 @@ def _findings_in_table(table: FieldTable, path: str) -> Iterator[Finding]:
         if count > 1:
             yield Finding("field-name-twice", "error", here, f"the name occurs {count} times")
         yield from _findings_in_shortstr(name, here)
-        if not _FIELD_NAME.fullmatch(name):
+        if not _FIELD_NAME_PATTERN.fullmatch(name):
             yield Finding(
                 "field-name-form",
                 "warning",

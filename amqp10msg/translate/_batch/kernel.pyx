@@ -35,7 +35,8 @@ from struct import Struct
 import attrs
 
 from amqp10msg.basic.message import BasicMessage
-from amqp10msg.basic.properties import BASIC, encode_properties
+from amqp10msg.basic.properties import BASIC_LAYOUT as BASIC_PROPERTY_LAYOUT
+from amqp10msg.basic.properties import encode_properties
 from amqp10msg.basic.tables import FieldArray, FieldTable, ScaledDecimal, as_table
 from amqp10msg.translate import residual, table
 from amqp10msg.translate.losses import ENGINE_LOSSES
@@ -47,7 +48,7 @@ from amqp10msg.wire.primitives import Float
 cdef extern from "Python.h":
     Py_ssize_t PY_SSIZE_T_MAX
 
-cdef PropertyLayout BASIC_LAYOUT = BASIC
+cdef PropertyLayout BASIC_LAYOUT = BASIC_PROPERTY_LAYOUT
 cdef Slots BASIC_MESSAGE = Slots(
     BasicMessage, [field.name for field in attrs.fields(BasicMessage)]
 )
