@@ -51,15 +51,20 @@ MAX_DEPTH = 256
 DEPTH_EXCEEDED_TEXT = f"values are nested more than {MAX_DEPTH} deep"
 
 
-def mismatch(expected: str, actual: object, step: str = "") -> NotationError:
-    """Return the error "expected `expected`, not `actual`".
+def item_step(index: int) -> str:
+    """Return the path step of the item with this index, such as ``[2]``."""
+    return f"[{index}]"
+
+
+def mismatch(expectation: str, actual: object, step: str = "") -> NotationError:
+    """Return an error with the text `expectation`, and then "not" and a description of `actual`.
 
     Args:
-        expected: a description of the valid content.
+        expectation: the beginning of the text, such as "expected a list".
         actual: the value in the document.
         step: the path of the value, relative to the part of the document that the caller reads.
     """
-    return NotationError(f"expected {expected}, not {describe(actual)}", f"${step}")
+    return NotationError(f"{expectation}, not {describe(actual)}", f"${step}")
 
 
 def describe(value: object) -> str:

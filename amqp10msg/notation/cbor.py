@@ -54,6 +54,7 @@ from amqp10msg.notation._common import (
     STACK_EXCEEDED_TEXT,
     NotationError,
     describe,
+    item_step,
     message_of,
 )
 from amqp10msg.notation.cbor_heads import (
@@ -277,17 +278,17 @@ def from_cbor(data: bytes | bytearray | memoryview) -> Any:
 def _message_of_item(item: Any, tag_class: Any) -> Message:
     """Return the message that the item inside a message tag represents."""
     if type(item) not in ARRAY_CLASSES or not item:
-        raise _mismatch("an array of the message-format and the sections", item)
+        raise _mismatch("expected an array of the message-format and the sections", item)
     message_format = item[0]
     if type(message_format) is not int or not 0 <= message_format < 2**32:
-        raise _mismatch("a message-format, 0 to 2^32 - 1", message_format).within("[0]")
+        raise _mismatch("expected a message-format, 0 to 2^32 - 1", message_format).within("[0]")
     octets = b""
     index = 0
     try:
         for index in range(1, len(item)):
             octets += _encode_section(item[index], tag_class)
     except NotationError as error:
-        raise error.within(f"[{index}]") from None
+        raise error.within(item_step(index)) from None
     return message_of(octets, message_format=message_format)
 
 
@@ -296,11 +297,11 @@ def _encode_section(item: Any, tag_class: Any) -> bytes:
     if type(item) in ARRAY_CLASSES and len(item) == 1 and type(item[0]) is bytes:
         return item[0]
     if type(item) not in ARRAY_CLASSES or len(item) != 2:
-        raise _mismatch("a section: an array of its code and its value", item)
+        raise _mismatch("expected a section: an array of its code and its value", item)
     code, value = item
     descriptor = SECTION_DESCRIPTORS.get(code) if type(code) is int else None
     if descriptor is None and code is not None:
-        raise _mismatch("a section's code, 112 to 120, or null", code).within("[0]")
+        raise _mismatch("expected a section's code, 112 to 120, or null", code).within("[0]")
     return (descriptor or b"") + _encode_item(value, "[1]", tag_class)
 
 
@@ -309,7 +310,7 @@ def _encode_item(item: Any, step: str, tag_class: Any) -> bytes:
     try:
         return encode_value(_value_of(item, tag_class))
     except EncodeError as error:
-        raise NotationError(error.reason, f"${step}") from None
+        raise NotationError(error.reason, "$" + step) from None
     except NotationError as error:
         raise error.within(step) from None
 
@@ -323,11 +324,11 @@ def _value_of(item: Any, tag_class: Any) -> Any:
             octets = item.value
             name = DECIMAL_TYPE_BY_WIDTH.get(len(octets)) if type(octets) is bytes else None
             if name is None:
-                raise _mismatch("a byte string of 4, 8 or 16 bytes", octets)
+                raise _mismatch("expected a byte string of 4, 8 or 16 bytes", octets)
             return of_bits(name, octets)
         name = TYPE_BY_TAG.get(tag)
         if name is None:
-            raise _mismatch("a value", item)
+            raise _mismatch("expected a value", item)
         return _value_of_type(name, item.value, tag_class)
     if cls is int:
         return _value_of_type("long", item, tag_class)
@@ -335,7 +336,7 @@ def _value_of(item: Any, tag_class: Any) -> Any:
         return _value_of_type("list", item, tag_class)
     if cls in NATIVE_CLASSES or cls is float:
         return item
-    raise _mismatch("a value", item)
+    raise _mismatch("expected a value", item)
 
 
 def _value_of_type(name: str, content: Any, tag_class: Any) -> Any:
@@ -368,7 +369,7 @@ def _value_of_type(name: str, content: Any, tag_class: Any) -> Any:
             return _float_of(content)
     elif (name, cls) in {("null", type(None)), ("boolean", bool), ("uuid", uuid.UUID)}:
         return content
-    raise _mismatch(_expected(name), content)
+    raise _mismatch(f"expected {_expected_items(name)}", content)
 
 
 def _float_of(number: float) -> Float:
@@ -381,7 +382,7 @@ def _float_of(number: float) -> Float:
     except OverflowError:
         value = None
     if value is None or value != number:
-        raise _mismatch("a number that 32 bits can represent exactly", number)
+        raise _mismatch("expected a number that 32 bits can represent exactly", number)
     return value
 
 
@@ -394,15 +395,15 @@ def _compound_of(name: str, items: list[Any], tag_class: Any) -> Any:
         for item in items:
             values.append(_value_of(item, tag_class))  # noqa: PERF401  (its length is the index)
     except NotationError as error:
-        raise error.within(f"[{len(values)}]") from None
+        raise error.within(item_step(len(values))) from None
     if name == "list":
         return values
     if name == "map":
         if len(values) % 2:
-            raise _mismatch("an array of keys and values in turn", items)
+            raise _mismatch("expected an array of keys and values in turn", items)
         return AmqpMap(zip(values[::2], values[1::2], strict=True))
     if len(values) != 2:
-        raise _mismatch("an array of a descriptor and a value", items)
+        raise _mismatch("expected an array of a descriptor and a value", items)
     return Described(*values)
 
 
@@ -411,24 +412,24 @@ def _array_of(items: list[Any], tag_class: Any) -> Array:
     start = 1 if items and type(items[0]) in ARRAY_CLASSES else 0
     code = items[start] if len(items) > start else None
     if type(code) is not int or not 0 <= code <= 255 or KIND_OF[code] == 0:
-        raise _mismatch("an array that begins with a format code of Part 1, 1.6", items)
+        raise _mismatch("expected an array that begins with a format code of Part 1, 1.6", items)
     descriptors: list[Any] = []
     try:
         for item in items[0] if start else ():
             descriptors.append(_value_of(item, tag_class))  # noqa: PERF401  (its length is the index)
     except NotationError as error:
-        raise error.within(f"[0][{len(descriptors)}]") from None
+        raise error.within("[0]" + item_step(len(descriptors))) from None
     name = TYPE_NAMES[KIND_OF[code]]
     elements: list[Any] = []
     try:
         for item in items[start + 1 :]:
             elements.append(_value_of_type(name, item, tag_class))  # noqa: PERF401  (its length is the index)
     except NotationError as error:
-        raise error.within(f"[{start + 1 + len(elements)}]") from None
+        raise error.within(item_step(start + 1 + len(elements))) from None
     return Array(code, elements, descriptors=descriptors)
 
 
-def _expected(name: str) -> str:
+def _expected_items(name: str) -> str:
     """Describe the items that represent values of the type `name`."""
     if name in INTEGER_RANGES:
         low, high, _ = INTEGER_RANGES[name]
@@ -444,11 +445,11 @@ def _expected(name: str) -> str:
     return f"an array, for a {name}" if name in COMPOUND_TYPES else f"a {name}"
 
 
-def _mismatch(expected: str, item: Any) -> NotationError:
-    """Return the error for an item, with `expected` as the valid content."""
+def _mismatch(expectation: str, item: Any) -> NotationError:
+    """Return an error with the text `expectation`, and then "not" and a description of `item`."""
     tag = getattr(item, "tag", None)
     text = describe(item) if tag is None else f"tag {tag}"
-    return NotationError(f"expected {expected}, not {text}")
+    return NotationError(f"{expectation}, not {text}")
 
 
 def check(data: bytes) -> None:

@@ -20,6 +20,7 @@ from amqp10msg.notation._common import (
     NotationError,
     describe,
     describe_encoded,
+    item_step,
     message_of,
     misfit,
     mismatch,
@@ -73,9 +74,9 @@ _KEY_BY_SPELLING = {
 }
 #: The kernel's number of each AMQP type, by the type's marker in plain JSON, such as ``$uint``.
 _KIND_BY_MARKER = {f"${name}": TYPE_IDS[name] for name in TYPES.values()}
-#: The markers of binaries, and the text that describes a binary in errors.
+#: The markers of binaries, and the beginning of an error for another value.
 _BINARY_MARKERS = ("$base64", "$hex", "$binary")
-_BINARY_FORMS_TEXT = "text, $base64 or $hex"
+_BINARY_EXPECTATION = "expected text, $base64 or $hex"
 #: The kernel's numbers of the compound types, by marker. An object without a marker is a map.
 _COMPOUND_KIND_BY_MARKER = {"$list": KIND_LIST, "$map": KIND_MAP, "$array": KIND_ARRAY}
 
@@ -101,11 +102,12 @@ def from_plain(plain: Any) -> Message:
     try:
         return Message.decode(octets, limits=UNLIMITED, message_format=message_format)
     except DecodeError as error:
-        section_name, subpath = _SPLIT.fullmatch(error.path).groups()  # type: ignore[union-attr]  # every path matches
-        raise NotationError(error.reason, f"$.{section_name.replace('-', '_')}{subpath}") from None
+        section_name, subpath = _SECTION_AND_SUBPATH.fullmatch(error.path).groups()  # type: ignore[union-attr]  # every path matches
+        path = f"$.{section_name.replace('-', '_')}{subpath}"
+        raise NotationError(error.reason, path) from None
 
 
-_SPLIT = re.compile(r"([^\[]*)(.*)", re.DOTALL)
+_SECTION_AND_SUBPATH = re.compile(r"([^\[]*)(.*)", re.DOTALL)
 
 
 def value_from_plain(plain: Any) -> Any:
@@ -139,17 +141,17 @@ def bytes_of_message(plain: Any) -> Any:
         The encoded message, its message-format, and whether the document has the key ``sections``.
     """
     if not isinstance(plain, dict):
-        raise mismatch('an object such as {"amqp_value": "hello"}', plain)
+        raise mismatch('expected an object such as {"amqp_value": "hello"}', plain)
     sections: Any = {}
     for key, item in plain.items():
         name = _KEY_BY_SPELLING.get(key) or str(key).replace("-", "_")
         if name in sections:
-            raise NotationError(_REPEATED_NAME_TEXT, f"${_field_step(key)}")
+            raise NotationError(_REPEATED_NAME_TEXT, "$" + _field_step(key))
         sections[name] = item
     message_format = sections.pop("message_format", None)
     number = 0 if message_format is None else _parse_digits(message_format)
     if type(number) is not int or not 0 <= number <= UInt.max:
-        raise _kind_error(KIND_UINT, message_format).within(".message_format")
+        raise _kind_error(KIND_UINT, message_format).within(_field_step("message_format"))
     writer = _writer(0, _INITIAL_DEPTH)
     if sections.get("sections") is None:
         octets = writer.message(sections, True)
@@ -273,7 +275,7 @@ class PlainWriter(ValueWriter):
     def items(self, plain: Any) -> None:
         """Encode a list."""
         if not isinstance(plain, list):
-            raise mismatch("a list", plain)
+            raise mismatch("expected a list", plain)
         if not plain:
             self.octet(0x45)
             return
@@ -290,7 +292,7 @@ class PlainWriter(ValueWriter):
             described: whether the values are descriptors, each of which needs 0x00 before it.
         """
         if not isinstance(plain, list):
-            raise mismatch("a list", plain, step)
+            raise mismatch("expected a list", plain, step)
         index = 0
         try:
             for index in range(len(plain)):
@@ -298,7 +300,7 @@ class PlainWriter(ValueWriter):
                     self.octet(0)
                 self.item(plain[index])
         except ValueError as error:
-            raise _fault(error, f"{step}[{index}]", 0, plain[index]) from None
+            raise _fault(error, step + item_step(index), 0, plain[index]) from None
 
     def entries(self, plain: Any, key_kind: int) -> None:
         """Encode an object as a map with keys of the kind `key_kind`."""
@@ -313,7 +315,7 @@ class PlainWriter(ValueWriter):
                 self.item(item)
         except ValueError as error:
             kind = key_kind if is_key else 0
-            raise _fault(error, f"[{describe(key)}]", kind, key if is_key else item) from None
+            raise _fault(error, "[" + describe(key) + "]", kind, key if is_key else item) from None
         self.close(mark, 0xC1, 2 * len(plain))
 
     def marker(self, plain: Any, name: str) -> None:
@@ -343,12 +345,12 @@ class PlainWriter(ValueWriter):
             else:
                 self.composite(name, content)
         except ValueError as error:
-            raise _fault(error, f".{name}", kind, content) from None
+            raise _fault(error, "." + name, kind, content) from None
 
     def described(self, content: Any) -> None:
         """Encode a described value."""
         if not isinstance(content, list) or len(content) != 2:
-            raise mismatch("a list of the descriptor and the value", content)
+            raise mismatch("expected a list of the descriptor and the value", content)
         self.enter()
         self.record_depth(self.depth)
         self.octet(0)
@@ -361,7 +363,7 @@ class PlainWriter(ValueWriter):
             self.entries(content, KIND_STRING)
             return
         if not isinstance(content, list):
-            raise mismatch("a list of [key, value] pairs", content)
+            raise mismatch("expected a list of [key, value] pairs", content)
         mark = self.begin()
         earlier_keys: Any = set()
         index = side = 0  # side: -1 for the pair, 0 for its key, 1 for its value
@@ -370,7 +372,7 @@ class PlainWriter(ValueWriter):
                 pair = content[index]
                 side = -1
                 if not isinstance(pair, list) or len(pair) != 2:
-                    raise mismatch("a [key, value] pair", pair)
+                    raise mismatch("expected a [key, value] pair", pair)
                 side = 0
                 # Skip the comparison for a single key: it would copy nested keys at each level.
                 if len(content) > 1:
@@ -381,8 +383,10 @@ class PlainWriter(ValueWriter):
                 self.item(pair[1])
         except ValueError as error:
             if side < 0:
-                raise _fault(error, f"[{index}]", 0, None) from None
-            raise _fault(error, f"[{index}][{side}]", 0, content[index][side]) from None
+                raise _fault(error, item_step(index), 0, None) from None
+            raise _fault(
+                error, item_step(index) + item_step(side), 0, content[index][side]
+            ) from None
         self.close(mark, 0xC1, 2 * len(content))
 
     def key(self, plain: Any, earlier_keys: Any) -> None:
@@ -407,7 +411,7 @@ class PlainWriter(ValueWriter):
         name = plain["$array"]
         kind = _KIND_BY_MARKER.get(f"${name}", 0) if isinstance(name, str) else 0
         if kind in {0, KIND_DESCRIBED}:
-            raise mismatch("the name of the elements' type", name)
+            raise mismatch("expected the name of the elements' type", name)
         code = _code_of(name, plain["code"]) if "code" in plain else 0
         whole = _writer(self.level, _INITIAL_DEPTH)
         mark = whole.begin()
@@ -431,7 +435,7 @@ class PlainWriter(ValueWriter):
     def elements(self, kind: int, plain: Any, step: str) -> Any:
         """Return the elements of an array, each encoded with its own constructor."""
         if not isinstance(plain, list):
-            raise mismatch("a list", plain, step)
+            raise mismatch("expected a list", plain, step)
         encoded_elements = []
         index = 0
         try:
@@ -440,7 +444,7 @@ class PlainWriter(ValueWriter):
                 writer.unmarked(kind, plain[index])
                 encoded_elements.append(self.finish_part(writer))
         except ValueError as error:
-            raise _fault(error, f"{step}[{index}]", kind, plain[index]) from None
+            raise _fault(error, step + item_step(index), kind, plain[index]) from None
         return encoded_elements
 
     def composite(self, name: str, content: Any) -> None:
@@ -452,7 +456,7 @@ class PlainWriter(ValueWriter):
                 "write a map with such keys as $map"
             )
         if isinstance(content, dict) and _marker_of(content) is not None:
-            raise mismatch("an object of fields", content)
+            raise mismatch("expected an object of fields", content)
         writer = _writer(self.level, _INITIAL_DEPTH)
         writer.enter()
         writer.record_depth(writer.depth)
@@ -469,7 +473,7 @@ class PlainWriter(ValueWriter):
     def list_of_fields(self, declared_fields: Any, content: Any) -> None:
         """Encode an object with the fields of a composite as a list."""
         if not isinstance(content, dict):
-            raise mismatch("an object of fields", content)
+            raise mismatch("expected an object of fields", content)
         indexes = declared_fields.indexes
         count = 0
         last = -1
@@ -511,10 +515,10 @@ class PlainWriter(ValueWriter):
             if i < 0:
                 raise NotationError(
                     f"there is no such field: use one of {', '.join(declared_fields.names)}",
-                    f"${_field_step(key)}",
+                    "$" + _field_step(key),
                 )
             if written[i] is not None:
-                raise NotationError(_REPEATED_NAME_TEXT, f"${_field_step(key)}")
+                raise NotationError(_REPEATED_NAME_TEXT, "$" + _field_step(key))
             writer = _writer(self.level, self.depth + 1)
             try:
                 writer.field(declared_fields, i, item)
@@ -579,14 +583,14 @@ class PlainWriter(ValueWriter):
         elif KIND_LIST <= kind <= KIND_ARRAY:
             self.item(plain)
             if _compound_kind(plain) != kind:
-                raise mismatch(f"a {TYPE_NAMES[kind]}", plain)
+                raise mismatch(f"expected a {TYPE_NAMES[kind]}", plain)
         elif kind == KIND_BINARY and isinstance(plain, dict):
             name = _marker_of(plain)
             if name is None:
                 raise ValueError
             self.item(plain)
             if name not in _BINARY_MARKERS:
-                raise mismatch(_BINARY_FORMS_TEXT, plain)
+                raise mismatch(_BINARY_EXPECTATION, plain)
         elif _encoded_kind(kind, plain) != kind:
             self.unmarked(_encoded_kind(kind, plain), plain)
         elif kind == 0:
@@ -650,7 +654,7 @@ class PlainWriter(ValueWriter):
             self.unmarked(KIND_BINARY, plain)
         elif spec.source == KIND_MAP:
             if not isinstance(plain, dict):
-                raise mismatch("an object", plain)
+                raise mismatch("expected an object", plain)
             self.entries(plain, spec.keys)
         elif spec.declared_fields is None:
             self.items(plain)
@@ -676,7 +680,7 @@ class PlainWriter(ValueWriter):
                     raise NotationError(
                         f"there is no such section: use one of {', '.join(_SECTION_SPECS)}, body, "
                         "message_format, sections",
-                        f"${_step_of(name)}",
+                        "$" + _step_of(name),
                     )
                 is_data = isinstance(item, dict) and _marker_of(item) in _BINARY_MARKERS
                 spec = _DATA if is_data else _VALUE
@@ -690,7 +694,7 @@ class PlainWriter(ValueWriter):
             except ValueError as error:
                 raise _fault(error, _step_of(name), spec.source, item) from None
             if self.first_encoding_error is not None:
-                raise NotationError(self.first_encoding_error, f"${_step_of(name)}")
+                raise NotationError(self.first_encoding_error, "$" + _step_of(name))
         if bodies > 1:
             raise NotationError(
                 "a body has sections of one kind: write several of them under sections"
@@ -700,11 +704,11 @@ class PlainWriter(ValueWriter):
     def listed_sections(self, plain: Any) -> None:
         """Encode sections from a list of [name, content] pairs."""
         if not isinstance(plain, list):
-            raise mismatch("a list of [name, content] pairs", plain, ".sections")
+            raise mismatch("expected a list of [name, content] pairs", plain, ".sections")
         for index, pair in enumerate(plain):
             path = f".sections[{index}]"
             if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
-                raise mismatch("a [name, content] pair", pair, path)
+                raise mismatch("expected a [name, content] pair", pair, path)
             name, content = pair
             spec = _SECTION_SPECS.get(name.replace("-", "_"))
             kind = 0
@@ -714,7 +718,9 @@ class PlainWriter(ValueWriter):
                 kind = KIND_BINARY
             elif name != "unknown":
                 raise mismatch(
-                    f"a section, one of {', '.join(_SECTION_SPECS)}, unknown, raw", name, path
+                    f"expected a section, one of {', '.join(_SECTION_SPECS)}, unknown, raw",
+                    name,
+                    path,
                 )
             try:
                 if spec is not None:
@@ -727,9 +733,9 @@ class PlainWriter(ValueWriter):
                     octets = writer.finish()
                     self.add(octets[2:] if octets[0] == 0xA0 else octets[5:])
             except ValueError as error:
-                raise _fault(error, f"{path}[1]", kind, content) from None
+                raise _fault(error, path + "[1]", kind, content) from None
             if self.first_encoding_error is not None:
-                raise NotationError(self.first_encoding_error, f"${path}[1]")
+                raise NotationError(self.first_encoding_error, "$" + path + "[1]")
 
 
 #: A null value that is written with a marker.
@@ -801,7 +807,7 @@ def _octets_of(name: str, plain: Any) -> bytes:
             return base64.b64decode(plain, validate=True)
     except ValueError:
         pass
-    raise mismatch(f"{name[1:]} digits", plain, f".{name}")
+    raise mismatch(f"expected {name[1:]} digits", plain, "." + name)
 
 
 def _code_of(name: str, plain: Any) -> int:
@@ -809,7 +815,7 @@ def _code_of(name: str, plain: Any) -> int:
     match = _HEX_PATTERN.fullmatch(plain) if isinstance(plain, str) else None
     row = FORMAT_CODES.get(int(match[1], 16)) if match else None
     if row is None or row.type != name:
-        raise mismatch(f"a format code of {name}, such as 0x71 of int", plain)
+        raise mismatch(f"expected a format code of {name}, such as 0x71 of int", plain)
     return row.code
 
 
@@ -861,27 +867,28 @@ def _kind_error(kind: int, plain: Any) -> NotationError:
     if kind == 0 or KIND_LIST <= kind <= KIND_ARRAY:
         kind = _KIND_BY_SCALAR_CLASS.get(type(plain), 0)
         if kind == 0:
-            return mismatch("a value", plain)
+            return mismatch("expected a value", plain)
     name = TYPE_NAMES[kind]
     if KIND_UBYTE <= kind <= KIND_LONG:
         if type(_parse_digits(plain)) is not int:
-            return mismatch(f"an integer, for {name}", plain)
+            return mismatch(f"expected an integer, for {name}", plain)
         low, high, _ = integer_range(name)
-        return mismatch(f"{low} to {high}, for {name}", plain)
+        return mismatch(f"expected {low} to {high}, for {name}", plain)
     if kind == KIND_TIMESTAMP:
         if type(plain) is int:
-            return mismatch("milliseconds in 64 bits", plain)
+            return mismatch("expected milliseconds in 64 bits", plain)
         return mismatch(
-            "milliseconds, or a time with its zone such as 2024-02-29T12:00:00.000Z", plain
+            "expected milliseconds, or a time with its zone such as 2024-02-29T12:00:00.000Z", plain
         )
     if KIND_FLOAT <= kind <= KIND_DECIMAL128:
         return _number_error(kind, plain)
     if kind == KIND_BOOLEAN:
-        return mismatch("true or false", plain)
+        return mismatch("expected true or false", plain)
     if kind == KIND_NULL:
-        return mismatch("null", plain)
+        return mismatch("expected null", plain)
     if not isinstance(plain, str):
-        return mismatch(_BINARY_FORMS_TEXT if kind == KIND_BINARY else f"text, for a {name}", plain)
+        is_binary = kind == KIND_BINARY
+        return mismatch(_BINARY_EXPECTATION if is_binary else f"expected text, for a {name}", plain)
     reason = "it is too long"
     try:
         _TEXT_CHECK_BY_KIND.get(kind, str.encode)(plain)
@@ -894,11 +901,11 @@ def _number_error(kind: int, plain: Any) -> NotationError:
     """Return the error for an invalid float, double or decimal."""
     name = TYPE_NAMES[kind]
     if isinstance(plain, str) and _HEX_PATTERN.fullmatch(plain):
-        return mismatch(f"{2 * WIDTHS[name]} hex digits, for the bits of a {name}", plain)
+        return mismatch(f"expected {2 * WIDTHS[name]} hex digits, for the bits of a {name}", plain)
     if kind in {KIND_FLOAT, KIND_DOUBLE}:
         if isinstance(plain, bool) or not isinstance(plain, (int, float)):
-            return mismatch('a number, "NaN", "Infinity" or "-Infinity"', plain)
+            return mismatch('expected a number, "NaN", "Infinity" or "-Infinity"', plain)
         return NotationError(f"{describe(plain)} is too large for a {name}")
     if isinstance(plain, bool) or not isinstance(plain, (str, int)) or _is_lengthy(plain):
-        return mismatch('a number in quotes, such as "1.50"', plain)
-    return mismatch(f'a number that a {name} can represent, such as "1.50"', plain)
+        return mismatch('expected a number in quotes, such as "1.50"', plain)
+    return mismatch(f'expected a number that a {name} can represent, such as "1.50"', plain)

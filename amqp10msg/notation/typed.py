@@ -49,6 +49,7 @@ from amqp10msg.notation._common import (
     DEPTH_EXCEEDED_TEXT,
     STACK_EXCEEDED_TEXT,
     NotationError,
+    item_step,
     message_of,
     misfit,
     mismatch,
@@ -289,7 +290,8 @@ def from_typed(typed: Any) -> Any:
     """
     if not isinstance(typed, list) or (typed and not isinstance(typed[0], (str, list))):
         raise mismatch(
-            'a value such as ["uint", 5] or a list of sections such as ["data", "00ff"]', typed
+            'expected a value such as ["uint", 5] or a list of sections such as ["data", "00ff"]',
+            typed,
         )
     try:
         if typed and isinstance(typed[0], str):
@@ -323,7 +325,7 @@ def bytes_of_sections(typed: Any) -> bytes:
             if writer.has_misfit:
                 _writer(0, True).section(typed[index])
     except ValueError as error:
-        raise _fault(error, typed[index], f"[{index}]") from None
+        raise _fault(error, typed[index], item_step(index)) from None
     return writer.finish()  # type: ignore[no-any-return]  # the kernel returns Any
 
 
@@ -416,7 +418,7 @@ class TypedWriter(ValueWriter):
             for index in range(1, 3):
                 self.item(typed[index])
         except ValueError as error:
-            raise _fault(error, typed[index], f"[{index}]") from None
+            raise _fault(error, typed[index], item_step(index)) from None
         self.depth -= 1
 
     def items(self, typed: Any) -> None:
@@ -437,7 +439,7 @@ class TypedWriter(ValueWriter):
             described: whether the values are descriptors, each of which needs 0x00 before it.
         """
         if not isinstance(typed, list):
-            raise mismatch("a list of values", typed, step)
+            raise mismatch("expected a list of values", typed, step)
         index = 0
         try:
             for index in range(len(typed)):
@@ -445,13 +447,13 @@ class TypedWriter(ValueWriter):
                     self.octet(0)
                 self.item(typed[index])
         except ValueError as error:
-            raise _fault(error, typed[index], f"{step}[{index}]") from None
+            raise _fault(error, typed[index], step + item_step(index)) from None
 
     def entries(self, typed: Any) -> None:
         """Encode a map."""
         mark = self.open()
         if not isinstance(typed, list):
-            raise mismatch("a list of [key, value] pairs", typed, "[1]")
+            raise mismatch("expected a list of [key, value] pairs", typed, "[1]")
         earlier_keys = set()
         # The type of the first key that is a string or symbol. Keys of this type are compared as
         # text, which is faster than comparing encoded keys.
@@ -462,7 +464,7 @@ class TypedWriter(ValueWriter):
                 pair = typed[index]
                 side = -1
                 if not isinstance(pair, list) or len(pair) != 2:
-                    raise mismatch("a [key, value] pair", pair)
+                    raise mismatch("expected a [key, value] pair", pair)
                 side = 0
                 key = pair[0]
                 if isinstance(key, list) and len(key) > 1 and isinstance(key[1], str):
@@ -519,7 +521,7 @@ class TypedWriter(ValueWriter):
     def elements(self, typed: Any, code: int) -> Any:
         """Return the elements of an array, each encoded with its own constructor."""
         if not isinstance(typed, list):
-            raise mismatch("a list of values", typed, "[2]")
+            raise mismatch("expected a list of values", typed, "[2]")
         encoded_elements = []
         index = 0
         try:
@@ -530,21 +532,21 @@ class TypedWriter(ValueWriter):
                 if writer.has_misfit:
                     self.has_misfit = True
         except ValueError as error:
-            raise _fault(error, typed[index], f"[2][{index}]") from None
+            raise _fault(error, typed[index], "[2]" + item_step(index)) from None
         name = _TYPE_NAME_BY_CODE[code]
         for index in range(len(typed)):
             if typed[index][0] != name:
-                expected = f"{name}, the type of the array's constructor {code:02x}"
-                raise mismatch(expected, typed[index], f"[2][{index}]")
+                expectation = f"expected {name}, the type of the array's constructor {code:02x}"
+                raise mismatch(expectation, typed[index], "[2]" + item_step(index))
         return encoded_elements
 
     def section(self, typed: Any) -> None:
         """Encode a section."""
         if not isinstance(typed, list) or not typed or not isinstance(typed[0], str):
-            raise mismatch('a section such as ["data", "00ff"]', typed)
+            raise mismatch('expected a section such as ["data", "00ff"]', typed)
         name = typed[0]
         if len(typed) != 2 and not (len(typed) == 3 and isinstance(typed[2], dict)):
-            raise mismatch("a section's name and its content", typed)
+            raise mismatch("expected a section's name and its content", typed)
         content = typed[1]
         index = _SECTION_INDEXES.get(name, -1)
         source = ""
@@ -556,7 +558,7 @@ class TypedWriter(ValueWriter):
             return
         elif name != "unknown":
             raise mismatch(
-                f"a section, one of {', '.join(_SECTION_NAMES)}, unknown, raw", name, "[0]"
+                f"expected a section, one of {', '.join(_SECTION_NAMES)}, unknown, raw", name, "[0]"
             )
         if source == "binary" and isinstance(content, str):
             self.text(_section_from_hex(content), 0xA0)
@@ -589,7 +591,7 @@ def _section_from_hex(content: Any) -> bytes:
     try:
         return _from_hex(content)
     except ValueError:
-        raise mismatch("hex", content, "[1]") from None
+        raise mismatch("expected hex", content, "[1]") from None
 
 
 def _code_of(typed: Any) -> int:
@@ -597,9 +599,9 @@ def _code_of(typed: Any) -> int:
     try:
         (code,) = _from_hex(typed)
     except ValueError:
-        raise mismatch("2 hex digits", typed, "[1]") from None
+        raise mismatch("expected 2 hex digits", typed, "[1]") from None
     if KIND_OF[code] == 0:
-        raise mismatch("a format code of Part 1, 1.6, such as a3", typed, "[1]")
+        raise mismatch("expected a format code of Part 1, 1.6, such as a3", typed, "[1]")
     return code
 
 
@@ -621,10 +623,12 @@ _JSON_LIST_LENGTH_BY_TYPE = {"null": 1, "array": 3, "described": 3}
 def _value_error(typed: Any) -> NotationError:
     """Return the error for a value that is wrong itself, rather than a value inside it."""
     if not isinstance(typed, list) or not typed or not isinstance(typed[0], str):
-        return mismatch('a value such as ["uint", 5]', typed)
+        return mismatch('expected a value such as ["uint", 5]', typed)
     name = typed[0]
     if name not in _KIND_BY_TYPE_NAME:
-        return mismatch(f"the name of a type, one of {', '.join(_KIND_BY_TYPE_NAME)}", name, "[0]")
+        return mismatch(
+            f"expected the name of a type, one of {', '.join(_KIND_BY_TYPE_NAME)}", name, "[0]"
+        )
     count = len(typed) - (isinstance(typed[len(typed) - 1], dict) and len(typed) > 1)
     expected_count = _JSON_LIST_LENGTH_BY_TYPE.get(name, 2)
     if count != expected_count and not (name == "array" and count == 4):
@@ -634,29 +638,29 @@ def _value_error(typed: Any) -> NotationError:
             return NotationError(
                 f"a {name} cannot hold bytes that are not valid text: use binary", "$[1]"
             )
-        return mismatch(f"the content of a {name}", typed[1], "[1]")
+        return mismatch(f"expected the content of a {name}", typed[1], "[1]")
     if name in ("list", "map", "array", "described"):
         return NotationError(DEPTH_EXCEEDED_TEXT)
     item = typed[1]
     if name == "boolean":
-        return mismatch("true or false", item, "[1]")
+        return mismatch("expected true or false", item, "[1]")
     if name in INTEGERS or name in ("long", "char"):
         if isinstance(item, bool) or not isinstance(item, int):
-            return mismatch(f"an integer for {name}", item, "[1]")
+            return mismatch(f"expected an integer for {name}", item, "[1]")
         if name == "char":
-            return mismatch("a Unicode code point that is not a surrogate", item, "[1]")
+            return mismatch("expected a Unicode code point that is not a surrogate", item, "[1]")
         low, high, _ = integer_range(name)
-        return mismatch(f"{low} to {high} for {name}", item, "[1]")
+        return mismatch(f"expected {low} to {high} for {name}", item, "[1]")
     if name in WIDTHS:
-        return mismatch(f"{2 * WIDTHS[name]} hex digits", item, "[1]")
+        return mismatch(f"expected {2 * WIDTHS[name]} hex digits", item, "[1]")
     if name == "binary":
-        return mismatch("hex", item, "[1]")
+        return mismatch("expected hex", item, "[1]")
     if not isinstance(item, str):
-        return mismatch(f"the text of a {name}", item, "[1]")
+        return mismatch(f"expected the text of a {name}", item, "[1]")
     try:
         item.encode("utf-8" if name == "string" else "ascii")
     except UnicodeEncodeError as error:
         char = f"U+{ord(item[error.start]):04X}"
         reason = "which UTF-8 cannot encode" if name == "string" else "which is not ASCII"
         return NotationError(f"the text of a {name} holds {char}, {reason}", "$[1]")
-    return mismatch(f"a {name} that AMQP can represent", item, "[1]")
+    return mismatch(f"expected a {name} that AMQP can represent", item, "[1]")
