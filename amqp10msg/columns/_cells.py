@@ -147,7 +147,8 @@ def section_content(
                 raise EncodeError("duplicate map key")
             content[key] = cell_value(cell)
         except ValueError as error:
-            raise EncodeError(getattr(error, "reason", str(error)), f"[{text!r}]") from None
+            path = f"[{text!r}]"
+            raise EncodeError(getattr(error, "reason", str(error)), path) from None
     return content
 
 

@@ -112,4 +112,5 @@ def _reject_first(is_bad: pa.Array, first_row: int, name: str, problem: str) -> 
     """Raise EncodeError for the first row in which `is_bad` is true, with its number."""
     index = pc.index(is_bad, True).as_py()
     if index >= 0:
-        raise EncodeError(problem, f"row {first_row + index}: {name}")
+        path = f"row {first_row + index}: {name}"
+        raise EncodeError(problem, path)

@@ -231,7 +231,8 @@ def _template_values(column: pa.Array, path: str, row_numbers: Sequence[int]) ->
             # The unit is s or ms, because `_in_milliseconds` has converted us and ns.
             values[index] = Timestamp(value * (1000 if column.type.unit == "s" else 1))
         except ValueError as error:
-            raise EncodeError(str(error), f"row {row_numbers[index]}: {path}") from None
+            cell_path = f"row {row_numbers[index]}: {path}"
+            raise EncodeError(str(error), cell_path) from None
     return values
 
 
@@ -414,7 +415,7 @@ def _encode_row(cells: Mapping[str, Any]) -> bytes | None:
             try:
                 content = section_content(values[name], text_keys=name == "application_properties")
             except EncodeError as error:
-                raise EncodeError(error.reason, f"{name}{error.path}") from None
+                raise EncodeError(error.reason, name + error.path) from None
             kind = next(kind for kind in KINDS if kind.attribute == name)
             setattr(message, name, kind.cls(content))
     message.body = _build_body(values)

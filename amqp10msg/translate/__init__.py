@@ -228,7 +228,8 @@ class EncodedBasic(NamedTuple):
         header = decode_content_header(self.content_header)
         if header.weight:
             text = f"the weight must be 0, and is {header.weight}"
-            raise DecodeError(text, 2, rule="content-weight")
+            rule = "content-weight"
+            raise DecodeError(text, 2, rule=rule)
         size = len(self.body)
         if header.body_size != size:
             raise DecodeError(

@@ -286,15 +286,15 @@ def _section_of_header(
     name = SAVED_SECTIONS[section]
     if name not in table or table.letter(name) not in "Sx":
         return None
+    path = f"headers[{name!r}]"
     try:
         parsed = broker.codec.parse_all(octets(table[name]))
     except BrokerError as error:
         text = f"RabbitMQ reads this header as an encoded section: {error.reason}"
-        raise type(error)(text, f"headers[{name!r}]") from None
+        raise type(error)(text, path) from None
     if len(parsed) != 1:
         raise CrashedError(
-            "the 1.0 consumer's session dies: the header does not contain exactly one section",
-            f"headers[{name!r}]",
+            "the 1.0 consumer's session dies: the header does not contain exactly one section", path
         )
     return _interpret_section(parsed[0])
 
