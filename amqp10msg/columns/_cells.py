@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from amqp10msg.notation import from_typed, to_typed
-from amqp10msg.notation.type_names import TYPES, WIDTHS, bits_of, of_bits
+from amqp10msg.notation.type_names import BIT_PATTERN_WIDTHS, TYPE_NAME_BY_CLASS, bits_of, of_bits
 from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.primitives import DECIMALS, INTEGERS, Char, Float, Symbol, ULong
 
 # The range of timestamps that all consumers of Arrow support, in ms since the Unix epoch: the years
 # 1 to 9999.
-FIRST_MS = -62_135_596_800_000
-LAST_MS = 253_402_300_799_999
+MIN_TIMESTAMP_MS = -62_135_596_800_000
+MAX_TIMESTAMP_MS = 253_402_300_799_999
 
 # By AMQP type: the struct member that holds the value, and the conversions to and from the member.
 _CONVERSIONS_BY_TYPE: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
@@ -37,7 +37,7 @@ _COMPOUND_TYPES = ("list", "map", "array", "described")
 
 def value_cell(value: Any, key_type: str | None = None) -> dict[str, Any]:
     """Return the struct of a decoded value; missing members are null."""
-    name = TYPES[type(value)]
+    name = TYPE_NAME_BY_CLASS[type(value)]
     cell: dict[str, Any] = {"key_type": key_type, "type": name}
     if name in _CONVERSIONS_BY_TYPE:
         member, convert, _ = _CONVERSIONS_BY_TYPE[name]
@@ -71,14 +71,16 @@ def cell_value(cell: Mapping[str, Any]) -> Any:
             return Float(_required_member(cell, "d"))
         if name == "float" or name in DECIMALS:
             raw = bytes(_required_member(cell, "b"))
-            if len(raw) != WIDTHS[name]:
-                raise ValueError(f"the member b must have {WIDTHS[name]} bytes, got {len(raw)}")
+            if len(raw) != BIT_PATTERN_WIDTHS[name]:
+                raise ValueError(
+                    f"the member b must have {BIT_PATTERN_WIDTHS[name]} bytes, got {len(raw)}"
+                )
             return of_bits(name, raw)
         if name == "null":
             return None
         if name in _COMPOUND_TYPES:
             value = from_typed(json.loads(_required_member(cell, "s")))
-            if TYPES.get(type(value)) != name:
+            if TYPE_NAME_BY_CLASS.get(type(value)) != name:
                 raise ValueError(f"the member s must be typed JSON of a {name}")
             return value
     except (ValueError, OverflowError, TypeError) as error:
@@ -159,7 +161,7 @@ def identifier(value: Any) -> tuple[str | None, str | None]:
     """
     if value is None:
         return None, None
-    name = TYPES[type(value)]
+    name = TYPE_NAME_BY_CLASS[type(value)]
     return value.hex() if name == "binary" else str(value), name
 
 

@@ -17,8 +17,8 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from amqp10msg.columns._cells import FIRST_MS, LAST_MS, text_keys
-from amqp10msg.notation.type_names import TYPES
+from amqp10msg.columns._cells import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, text_keys
+from amqp10msg.notation.type_names import TYPE_NAME_BY_CLASS
 from amqp10msg.wire.primitives import DECIMALS, INTEGERS
 
 # Basic types: the two lowest bits of the first byte of a value.
@@ -93,7 +93,7 @@ def _primitive_head(kind: int) -> bytes:
 
 def _encode_value(value: Any, keys: dict[str, int]) -> bytes:
     """Encode a value; new keys are added to the dictionary `keys`, which maps keys to ids."""
-    name = TYPES[type(value)]
+    name = TYPE_NAME_BY_CLASS[type(value)]
     if value is None:
         return _primitive_head(_NULL)
     if name == "boolean":
@@ -101,7 +101,7 @@ def _encode_value(value: Any, keys: dict[str, int]) -> bytes:
     if name in _INTEGER_TYPES:
         return _encode_integer(int(value))
     if name == "timestamp":
-        if not FIRST_MS <= value <= LAST_MS:
+        if not MIN_TIMESTAMP_MS <= value <= MAX_TIMESTAMP_MS:
             return _encode_integer(int(value))
         return _primitive_head(_TIMESTAMP) + struct.pack("<q", value * 1000)
     if name == "float":
@@ -167,7 +167,9 @@ def _encode_text(text: str) -> bytes:
 
 def _encode_map(value: Mapping[Any, Any], keys: dict[str, int]) -> bytes:
     """Encode a map as an object if all keys are distinct strings, else as an array of pairs."""
-    string_keys = {str(key) for key in value if TYPES[type(key)] in {"string", "symbol"}}
+    string_keys = {
+        str(key) for key in value if TYPE_NAME_BY_CLASS[type(key)] in {"string", "symbol"}
+    }
     if len(string_keys) == len(value):
         return _encode_object(((str(key), item) for key, item in value.items()), keys)
     return _encode_array(

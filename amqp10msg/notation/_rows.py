@@ -73,7 +73,7 @@ class Row:
     node: Node
 
 
-# AMQP type -> `Row.group`.
+# The `Row.group` of each AMQP type.
 _GROUP_BY_TYPE = {
     **dict.fromkeys(("string", "symbol", "char", "uuid"), "text"),
     **dict.fromkeys(("ubyte", "ushort", "uint", "ulong", "byte", "short", "int"), "number"),

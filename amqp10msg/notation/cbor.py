@@ -60,7 +60,7 @@ from amqp10msg.notation._common import (
 from amqp10msg.notation.cbor_heads import (
     DETAIL,
     EIGHT_BYTES,
-    INDEFINITE,
+    INDEFINITE_LENGTH,
     ITEM_DOUBLE,
     ITEM_FALSE,
     ITEM_HALF,
@@ -77,7 +77,13 @@ from amqp10msg.notation.cbor_heads import (
     MAJOR_UNSIGNED,
     ONE_BYTE,
 )
-from amqp10msg.notation.type_names import TYPES, WIDTHS, bits_of, integer_range, of_bits
+from amqp10msg.notation.type_names import (
+    BIT_PATTERN_WIDTHS,
+    TYPE_NAME_BY_CLASS,
+    bits_of,
+    integer_range,
+    of_bits,
+)
 from amqp10msg.sections import KINDS
 from amqp10msg.sections.parts import parts_of
 from amqp10msg.wire.errors import DecodeError, EncodeError, as_bytes
@@ -127,15 +133,18 @@ TYPE_BY_TAG = {
     DOUBLE_TAG: "double",
 }
 #: Names of the decimal types by width in bytes.
-DECIMAL_TYPE_BY_WIDTH = {WIDTHS[name]: name for name in DECIMALS}
+DECIMAL_TYPE_BY_WIDTH = {BIT_PATTERN_WIDTHS[name]: name for name in DECIMALS}
 #: The encoded quiet NaN without a payload, which CBOR represents as a number.
-PLAIN_NANS = {"float": bytes.fromhex("7fc00000"), "double": bytes.fromhex("7ff8000000000000")}
+QUIET_NAN_BY_TYPE = {
+    "float": bytes.fromhex("7fc00000"),
+    "double": bytes.fromhex("7ff8000000000000"),
+}
 #: The minimum, the maximum and the class of each integer type.
 INTEGER_RANGES = {name: integer_range(name) for name in (*INTEGERS, "long")}
 #: The types that are written as arrays.
 COMPOUND_TYPES = ("list", "map", "described", "array")
 #: Classes of AMQP values that need no tag: cbor2 itself writes and reads them as the notation does.
-NATIVE_CLASSES = {type(None), bool, int, bytes, str, uuid.UUID}
+UNTAGGED_CLASSES = {type(None), bool, int, bytes, str, uuid.UUID}
 #: The classes in which cbor2 returns arrays, which are tuples if they are inside tags.
 ARRAY_CLASSES = {list, tuple}
 #: The encoded descriptors of the sections, by descriptor code.
@@ -199,9 +208,9 @@ def _section_items(octets: bytes, tag_class: Any) -> list[Any]:
 def _item_of(value: Any, tag_class: Any) -> Any:
     """Return a decoded AMQP value as an item for cbor2; `tag_class` is cbor2's `CBORTag`."""
     cls = type(value)
-    if cls in NATIVE_CLASSES:
+    if cls in UNTAGGED_CLASSES:
         return value
-    name = TYPES[cls]
+    name = TYPE_NAME_BY_CLASS[cls]
     content = _content_of(value, name, tag_class)
     if name == "double":
         return tag_class(DOUBLE_TAG, content) if type(content) is bytes else content
@@ -224,11 +233,11 @@ def _content_of(value: Any, name: str, tag_class: Any) -> Any:
         for key, element in value.items():
             content.append(_item_of(key, tag_class))
             content.append(_item_of(element, tag_class))
-    elif name in PLAIN_NANS:
+    elif name in QUIET_NAN_BY_TYPE:
         if not math.isnan(value):
             return float(value)
         octets = bits_of(value)
-        content = math.nan if octets == PLAIN_NANS[name] else octets
+        content = math.nan if octets == QUIET_NAN_BY_TYPE[name] else octets
     elif name == "char":
         content = ord(value)
     elif name == "described":
@@ -239,7 +248,7 @@ def _content_of(value: Any, name: str, tag_class: Any) -> Any:
             content.insert(0, [_item_of(each, tag_class) for each in value.descriptors])
         for element in value.values:
             content.append(_content_of(element, value.type, tag_class))
-    elif name in WIDTHS:
+    elif name in BIT_PATTERN_WIDTHS:
         content = bits_of(value)
     else:
         content = value
@@ -334,7 +343,7 @@ def _value_of(item: Any, tag_class: Any) -> Any:
         return _value_of_type("long", item, tag_class)
     if cls in ARRAY_CLASSES:
         return _value_of_type("list", item, tag_class)
-    if cls in NATIVE_CLASSES or cls is float:
+    if cls in UNTAGGED_CLASSES or cls is float:
         return item
     raise _mismatch("expected a value", item)
 
@@ -355,7 +364,7 @@ def _value_of_type(name: str, content: Any, tag_class: Any) -> Any:
     elif cls is bytes:
         if name == "binary":
             return content
-        if name in WIDTHS and len(content) == WIDTHS[name]:
+        if name in BIT_PATTERN_WIDTHS and len(content) == BIT_PATTERN_WIDTHS[name]:
             return of_bits(name, content)
     elif cls is str:
         if name == "string":
@@ -375,7 +384,7 @@ def _value_of_type(name: str, content: Any, tag_class: Any) -> Any:
 def _float_of(number: float) -> Float:
     """Return a number as an AMQP float, which must represent it exactly."""
     if math.isnan(number):
-        return Float.from_bits(int.from_bytes(PLAIN_NANS["float"], "big"))
+        return Float.from_bits(int.from_bytes(QUIET_NAN_BY_TYPE["float"], "big"))
     value: Float | None
     try:
         value = Float(number)
@@ -434,14 +443,14 @@ def _expected_items(name: str) -> str:
     if name in INTEGER_RANGES:
         low, high, _ = INTEGER_RANGES[name]
         return f"an integer from {low} to {high}, for {name}"
-    if name in PLAIN_NANS:
-        return f"a number or a byte string of {WIDTHS[name]} bytes, for {name}"
+    if name in QUIET_NAN_BY_TYPE:
+        return f"a number or a byte string of {BIT_PATTERN_WIDTHS[name]} bytes, for {name}"
     if name == "char":
         return "a Unicode code point that is not a surrogate"
     if name == "symbol":
         return "a text string in ASCII, for a symbol"
-    if name in WIDTHS:
-        return f"a byte string of {WIDTHS[name]} bytes, for {name}"
+    if name in BIT_PATTERN_WIDTHS:
+        return f"a byte string of {BIT_PATTERN_WIDTHS[name]} bytes, for {name}"
     return f"an array, for a {name}" if name in COMPOUND_TYPES else f"a {name}"
 
 
@@ -480,7 +489,7 @@ def check(data: bytes) -> None:
         pos += 1
         number = detail
         if detail >= ONE_BYTE:
-            if detail == INDEFINITE:
+            if detail == INDEFINITE_LENGTH:
                 raise _malformed(start, "indefinite lengths are not part of this notation")
             if detail > EIGHT_BYTES:
                 raise _malformed(start, f"no item begins with 0x{data[start]:02X}")

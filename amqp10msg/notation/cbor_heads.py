@@ -16,7 +16,7 @@ MAJOR, DETAIL = 0xE0, 0x1F
 ) = range(0, 256, 32)
 #: Additional information. The argument follows in 1, 2, 4 or 8 bytes, or the length is indefinite.
 ONE_BYTE, TWO_BYTES, FOUR_BYTES, EIGHT_BYTES = range(24, 28)
-INDEFINITE = 31
+INDEFINITE_LENGTH = 31
 #: Initial bytes of simple values and of floating-point numbers.
 ITEM_FALSE, ITEM_TRUE, ITEM_NULL = (MAJOR_SIMPLE | detail for detail in (20, 21, 22))
 ITEM_HALF, ITEM_SINGLE, ITEM_DOUBLE = (

@@ -24,13 +24,13 @@ from amqp10msg.wire.text import printable
 
 # Number of bytes per line, and maximum number of fields per message.
 _BYTES_PER_LINE = 16
-_MAX_ROWS = 5_000
+_MAX_ROWS_PER_MESSAGE = 5_000
 # Number of bytes shown from the start and from the end of a long value, whose middle is omitted.
 _START_BYTES, _END_BYTES = 512, 64
 # CSS classes of the sections, of other values, and of problems by severity.
-_SECTION_CLASSES = {kind.name: f"s{kind.order}" for kind in KINDS}
-_OTHER_VALUE_CLASS = "s7"
-_SEVERITY_CLASSES = {"error": "bad", "warning": "questionable"}
+_CSS_CLASS_BY_SECTION = {kind.name: f"s{kind.order}" for kind in KINDS}
+_OTHER_CSS_CLASS = "s7"
+_CSS_CLASS_BY_SEVERITY = {"error": "bad", "warning": "questionable"}
 # Markup of each byte in hex, and as a character.
 _HEX_MARKUP = [f"<b>{octet:02x}</b>" for octet in range(256)]
 _CHAR_MARKUP = [f"<b>{escape(chr(o)) if 0x20 <= o <= 0x7E else '·'}</b>" for o in range(256)]
@@ -100,14 +100,14 @@ def annotated(data: Any, labels: Sequence[str] = (), *, max_octets: int = 16_384
     numbered = (f"Message {number}" for number in itertools.count(len(labels) + 1))
     names = itertools.chain(labels, numbered)
     return [
-        _message_values(tree_of(message, _MAX_ROWS), name, number, max_octets)
+        _message_values(tree_of(message, _MAX_ROWS_PER_MESSAGE), name, number, max_octets)
         for number, (message, name) in enumerate(zip(data, names, strict=False), 1)
     ]
 
 
 def _message_values(tree: Tree, name: str, number: int, max_octets: int) -> dict[str, Any]:
     """Return the template's values for a message."""
-    rows = list(itertools.islice(rows_of(tree, length=240), _MAX_ROWS))
+    rows = list(itertools.islice(rows_of(tree, length=240), _MAX_ROWS_PER_MESSAGE))
     sections = _section_classes(rows)
     problems = [(row.offset, problem) for row in rows for problem in row.problems]
     problems += [(violation.offset, problem_of(violation)) for violation in tree.violations]
@@ -117,24 +117,24 @@ def _message_values(tree: Tree, name: str, number: int, max_octets: int) -> dict
         "number": number,
         "name": name,
         "size": len(tree.data),
-        "sections": sum(node.name in _SECTION_CLASSES for node in tree.nodes),
+        "sections": sum(node.name in _CSS_CLASS_BY_SECTION for node in tree.nodes),
         "severities": [
-            (name, severities.count(name)) for name in _SEVERITY_CLASSES if name in severities
+            (name, severities.count(name)) for name in _CSS_CLASS_BY_SEVERITY if name in severities
         ],
         "problems": problems,
         "lines": list(_byte_lines(tree.data, rows, sections, max_octets)),
         "rows": list(map(_row_values, rows, sections)),
-        "left_out": len(tree.data) - rows[-1].stop if len(rows) == _MAX_ROWS else 0,
+        "left_out": len(tree.data) - rows[-1].stop if len(rows) == _MAX_ROWS_PER_MESSAGE else 0,
     }
 
 
 def _section_classes(rows: list[Row]) -> list[str]:
     """Return the CSS class of each row's section, which determines its colour."""
     classes = []
-    current = _OTHER_VALUE_CLASS
+    current = _OTHER_CSS_CLASS
     for row in rows:
         if row.level == 0:
-            current = _SECTION_CLASSES.get(row.name, _OTHER_VALUE_CLASS)
+            current = _CSS_CLASS_BY_SECTION.get(row.name, _OTHER_CSS_CLASS)
         classes.append(current)
     return classes
 
@@ -220,7 +220,7 @@ def _byte_lines(
             pieces.append(_piece(data, start, position, min(end, stop), kind))
             position = min(end, stop)
         if position < stop:
-            pieces.append(_piece(data, start, position, stop, _OTHER_VALUE_CLASS))
+            pieces.append(_piece(data, start, position, stop, _OTHER_CSS_CLASS))
         missing = start + _BYTES_PER_LINE - stop
         fill = _MISSING_BYTE_MARKUP * missing + (
             _GAP_MARKUP if missing >= _BYTES_PER_LINE // 2 else ""
@@ -252,7 +252,7 @@ def _piece(data: bytes, start: int, begin: int, end: int, kind: str) -> dict[str
 def _css_classes(row: Row, section: str) -> str:
     """Return the CSS classes of a row's bytes; `section` is the class of its section."""
     worst = min((problem.severity for problem in row.problems), default="")
-    return " ".join(filter(None, (section, _group(row), _SEVERITY_CLASSES.get(worst, ""))))
+    return " ".join(filter(None, (section, _group(row), _CSS_CLASS_BY_SEVERITY.get(worst, ""))))
 
 
 # The SVG picture of one message.

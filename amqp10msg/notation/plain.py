@@ -117,7 +117,7 @@ class CompositeFields:
 
 
 #: The `CompositeFields` of each composite that was used before, by its numeric descriptor.
-_COMPOSITE_FIELDS: dict[int, Any] = {}
+_FIELDS_BY_COMPOSITE_CODE: dict[int, Any] = {}
 
 
 class PlainSectionSpec:
@@ -155,9 +155,9 @@ _INFINITY = math.inf
 
 def composite_fields(entry: Composite) -> Any:
     """Return the cached `CompositeFields` of a composite."""
-    declared_fields = _COMPOSITE_FIELDS.get(entry.code)
+    declared_fields = _FIELDS_BY_COMPOSITE_CODE.get(entry.code)
     if declared_fields is None:
-        declared_fields = _COMPOSITE_FIELDS[entry.code] = CompositeFields(entry)
+        declared_fields = _FIELDS_BY_COMPOSITE_CODE[entry.code] = CompositeFields(entry)
     return declared_fields
 
 
@@ -353,15 +353,15 @@ class PlainReader(ValueReader):
             descriptors.append(self.item())
             code = self.buf[self.advance(1)]
         # Omit the constructor if it is the encoder's default. That is certain if it has a one-byte
-        # size, or if it has a four-byte size and an element of more than `_SURELY_LONG_BYTES`
-        # bytes, because no encoding of a value has nine times the minimum size. In other cases,
+        # size, or if it has a four-byte size and an element exceeds `_FOUR_BYTE_SIZE_THRESHOLD`,
+        # because no encoding of a value has nine times the minimum size. In other cases,
         # `default_code` encodes the elements again, which is slow for nested arrays.
         is_default = code in _ONE_BYTE_SIZE_CODES
         is_long = code > _ONE_BYTE_SIZE_CODES[0] and code & 0x10
         kind = KIND_OF[code]
         values = []
         for _ in range(count):
-            if is_long and self.u32(self.pos) > _SURELY_LONG_BYTES:
+            if is_long and self.u32(self.pos) > _FOUR_BYTE_SIZE_THRESHOLD:
                 is_default = True
             values.append(self.unmarked(kind, code))
         self.pos = stop
@@ -512,7 +512,7 @@ class PlainReader(ValueReader):
 _ONE_BYTE_SIZE_CODES = b"\xa0\xa1\xa3\xc0\xc1\xe0"
 #: An array element of more bytes than this cannot be encoded with a one-byte size; see
 #: `PlainReader.array`.
-_SURELY_LONG_BYTES = 9 * 257
+_FOUR_BYTE_SIZE_THRESHOLD = 9 * 257
 
 
 def _is_composite(octets: bytes) -> bool:
@@ -559,27 +559,27 @@ def _plain_float(octets: bytes) -> Any:
 
     For example 0.1, not 0.10000000149011612.
     """
-    value: float = _SINGLE_FLOAT.unpack(octets)[0]
+    value: float = _FLOAT_STRUCT.unpack(octets)[0]
     if not math.isfinite(value):
         return _plain_non_finite(value, octets)
     for digits in range(6, 10):
         number = float(f"{value:.{digits}g}")
         try:
-            if _SINGLE_FLOAT.pack(number) == octets:
+            if _FLOAT_STRUCT.pack(number) == octets:
                 return number
         except OverflowError:
             continue
     return value
 
 
-_SINGLE_FLOAT = struct.Struct(">f")
+_FLOAT_STRUCT = struct.Struct(">f")
 
 
 def _plain_non_finite(value: float, octets: bytes) -> str:
     """Return an infinity or NaN as a name, or as its bits if it is a NaN with a payload or sign."""
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    quiet = b"\x7f\xc0" if len(octets) == _SINGLE_FLOAT.size else b"\x7f\xf8"
+    quiet = b"\x7f\xc0" if len(octets) == _FLOAT_STRUCT.size else b"\x7f\xf8"
     return "NaN" if octets.rstrip(b"\x00") == quiet else f"0x{octets.hex()}"
 
 

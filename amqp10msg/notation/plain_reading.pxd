@@ -4,7 +4,7 @@ from amqp10msg.notation.plain cimport CompositeFields, PlainSectionSpec
 from amqp10msg.wire.kernel.value_writer cimport ValueWriter
 
 cdef dict _SECTION_SPECS, _KIND_BY_MARKER, _KEY_BY_SPELLING
-cdef int PLACE_BODY, _INITIAL_DEPTH, _MAX_WRITER_DEPTH, _MAX_LEVELS
+cdef int PLACE_BODY, _INITIAL_WRITER_DEPTH, _MAX_WRITER_DEPTH, _MAX_JSON_LEVELS
 cdef int KIND_ADDRESS, KIND_ANY, KIND_ARRAY
 cdef int KIND_BINARY, KIND_BOOLEAN, KIND_DECIMAL32, KIND_DECIMAL128, KIND_DESCRIBED, KIND_DOUBLE
 cdef int KIND_FIELDS, KIND_FLOAT, KIND_LIST, KIND_LONG, KIND_MAP, KIND_MESSAGE_ID, KIND_NULL
@@ -12,7 +12,7 @@ cdef int KIND_STRING, KIND_SYMBOL, KIND_TIMESTAMP, KIND_UBYTE, KIND_ULONG
 
 @cython.final
 cdef class PlainWriter(ValueWriter):
-    cdef readonly int level, deepest
+    cdef readonly int level, greatest_depth
     cdef readonly object first_encoding_error
     cdef int record_depth(self, int depth) except -1
     cdef Py_ssize_t begin(self) except -1

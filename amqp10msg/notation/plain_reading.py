@@ -26,7 +26,7 @@ from amqp10msg.notation._common import (
     mismatch,
 )
 from amqp10msg.notation.plain import SECTION_SPECS, composite_fields
-from amqp10msg.notation.type_names import TYPES, WIDTHS, integer_range
+from amqp10msg.notation.type_names import BIT_PATTERN_WIDTHS, TYPE_NAME_BY_CLASS, integer_range
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel.codes import (
     KIND_ADDRESS,
@@ -73,7 +73,7 @@ _KEY_BY_SPELLING = {
     for name in (key, key.replace("_", "-"))
 }
 #: The kernel's number of each AMQP type, by the type's marker in plain JSON, such as ``$uint``.
-_KIND_BY_MARKER = {f"${name}": TYPE_IDS[name] for name in TYPES.values()}
+_KIND_BY_MARKER = {f"${name}": TYPE_IDS[name] for name in TYPE_NAME_BY_CLASS.values()}
 #: The markers of binaries, and the beginning of an error for another value.
 _BINARY_MARKERS = ("$base64", "$hex", "$binary")
 _BINARY_EXPECTATION = "expected text, $base64 or $hex"
@@ -124,7 +124,7 @@ def value_from_plain(plain: Any) -> Any:
 
 def bytes_of_value(plain: Any) -> bytes:
     """Return the AMQP encoding of a value in plain JSON."""
-    writer = _writer(0, _INITIAL_DEPTH)
+    writer = _writer(0, _INITIAL_WRITER_DEPTH)
     try:
         writer.item(plain)
     except ValueError as error:
@@ -152,16 +152,16 @@ def bytes_of_message(plain: Any) -> Any:
     number = 0 if message_format is None else _parse_digits(message_format)
     if type(number) is not int or not 0 <= number <= UInt.max:
         raise _kind_error(KIND_UINT, message_format).within(_field_step("message_format"))
-    writer = _writer(0, _INITIAL_DEPTH)
+    writer = _writer(0, _INITIAL_WRITER_DEPTH)
     if sections.get("sections") is None:
         octets = writer.message(sections, True)
         if octets is None:
             ordered = {name: sections[name] for name in sorted(sections, key=_position_of)}
             try:
-                octets = _writer(0, _INITIAL_DEPTH).message(ordered, True)
+                octets = _writer(0, _INITIAL_WRITER_DEPTH).message(ordered, True)
             except NotationError:
                 # If there are several errors, report the first one in the document.
-                _writer(0, _INITIAL_DEPTH).message(sections, False)
+                _writer(0, _INITIAL_WRITER_DEPTH).message(sections, False)
                 raise
         return octets, UInt(number), False
     for key in sections:
@@ -176,18 +176,18 @@ def _writer(level: int, depth: int) -> Any:
     """Return a new `PlainWriter` that starts at this nesting of JSON and of AMQP."""
     writer = PlainWriter.__new__(PlainWriter)
     writer.level = level
-    writer.depth = writer.deepest = depth
+    writer.depth = writer.greatest_depth = depth
     writer.first_encoding_error = None
     return writer
 
 
 #: The initial AMQP depth of a writer, which is so low that the kernel's limit is never reached,
 #: since this module checks the depth itself. A level of JSON adds up to three levels of AMQP.
-_INITIAL_DEPTH = -4 * MAX_DEPTH
+_INITIAL_WRITER_DEPTH = -4 * MAX_DEPTH
 #: The maximum AMQP depth of a writer.
-_MAX_WRITER_DEPTH = _INITIAL_DEPTH + MAX_DEPTH
+_MAX_WRITER_DEPTH = _INITIAL_WRITER_DEPTH + MAX_DEPTH
 #: The maximum number of nested lists and objects.
-_MAX_LEVELS = MAX_DEPTH
+_MAX_JSON_LEVELS = MAX_DEPTH
 _TOO_DEEP_TEXT = "values are nested more than 256 deep, or contain themselves"
 
 
@@ -202,15 +202,15 @@ class PlainWriter(ValueWriter):
 
     level: int
     """The number of lists and objects that enclose the current value."""
-    deepest: int
+    greatest_depth: int
     """The greatest AMQP depth so far."""
     first_encoding_error: Any
     """The text of the first error of the AMQP encoding, or None."""
 
     def record_depth(self, depth: int) -> None:
         """Record the AMQP depth of a value; set `first_encoding_error` if it is too deep."""
-        if depth > self.deepest:
-            self.deepest = depth
+        if depth > self.greatest_depth:
+            self.greatest_depth = depth
             if depth > _MAX_WRITER_DEPTH and self.first_encoding_error is None:
                 self.first_encoding_error = _TOO_DEEP_TEXT
 
@@ -227,20 +227,20 @@ class PlainWriter(ValueWriter):
         """
         if self.first_encoding_error is None:
             self.first_encoding_error = writer.first_encoding_error
-        self.record_depth(writer.deepest)
+        self.record_depth(writer.greatest_depth)
         return writer.finish()  # type: ignore[no-any-return]  # the kernel returns Any
 
     def finish_whole(self, writer: Any) -> bytes:
         """Return the bytes of another writer, and take over its depth.
 
-        `writer` must have started at `_INITIAL_DEPTH`.
+        `writer` must have started at `_INITIAL_WRITER_DEPTH`.
 
         Raises:
             NotationError: `writer` has an encoding error.
         """
         if writer.first_encoding_error is not None:
             raise NotationError(writer.first_encoding_error)
-        self.record_depth(self.depth + writer.deepest - _INITIAL_DEPTH)
+        self.record_depth(self.depth + writer.greatest_depth - _INITIAL_WRITER_DEPTH)
         return writer.finish()  # type: ignore[no-any-return]  # the kernel returns Any
 
     def item(self, plain: Any) -> None:
@@ -252,7 +252,7 @@ class PlainWriter(ValueWriter):
             self.integer(KIND_LONG, plain)
         elif kind is dict or kind is list:
             self.level += 1
-            if self.level > _MAX_LEVELS:
+            if self.level > _MAX_JSON_LEVELS:
                 raise NotationError(DEPTH_EXCEEDED_TEXT)
             if kind is list:
                 self.items(plain)
@@ -413,7 +413,7 @@ class PlainWriter(ValueWriter):
         if kind in {0, KIND_DESCRIBED}:
             raise mismatch("expected the name of the elements' type", name)
         code = _code_of(name, plain["code"]) if "code" in plain else 0
-        whole = _writer(self.level, _INITIAL_DEPTH)
+        whole = _writer(self.level, _INITIAL_WRITER_DEPTH)
         mark = whole.begin()
         descriptors = _writer(self.level, whole.depth)
         descriptors.values(plain.get("descriptors", []), ".descriptors", True)
@@ -457,7 +457,7 @@ class PlainWriter(ValueWriter):
             )
         if isinstance(content, dict) and _marker_of(content) is not None:
             raise mismatch("expected an object of fields", content)
-        writer = _writer(self.level, _INITIAL_DEPTH)
+        writer = _writer(self.level, _INITIAL_WRITER_DEPTH)
         writer.enter()
         writer.record_depth(writer.depth)
         writer.octet(0)
@@ -484,7 +484,7 @@ class PlainWriter(ValueWriter):
                 return
             last = i
             if item is not None and (
-                type(item) is not dict or item != _MARKED_NULL or self.level >= _MAX_LEVELS
+                type(item) is not dict or item != _MARKED_NULL or self.level >= _MAX_JSON_LEVELS
             ):
                 count = i + 1
         if count == 0:
@@ -621,7 +621,7 @@ class PlainWriter(ValueWriter):
         """Encode a float, a double or a decimal from a number or from its bits."""
         match = _HEX_PATTERN.fullmatch(plain) if isinstance(plain, str) else None
         if match is not None:
-            if len(match[1]) != 2 * WIDTHS[TYPE_NAMES[kind]]:
+            if len(match[1]) != 2 * BIT_PATTERN_WIDTHS[TYPE_NAMES[kind]]:
                 raise ValueError
             self.octet(_BITS_CODE_BY_KIND[kind])
             self.add(bytes.fromhex(match[1]))
@@ -641,7 +641,7 @@ class PlainWriter(ValueWriter):
                 if kind == KIND_DOUBLE:
                     self.double(number)
                 else:
-                    self.plain(kind, _NAN if math.isnan(number) else number)
+                    self.plain(kind, _QUIET_NAN if math.isnan(number) else number)
             except OverflowError:
                 raise ValueError from None
 
@@ -728,7 +728,7 @@ class PlainWriter(ValueWriter):
                 elif kind == 0:
                     self.item(content)
                 else:
-                    writer = _writer(0, _INITIAL_DEPTH)
+                    writer = _writer(0, _INITIAL_WRITER_DEPTH)
                     writer.unmarked(kind, content)
                     octets = writer.finish()
                     self.add(octets[2:] if octets[0] == 0xA0 else octets[5:])
@@ -742,11 +742,11 @@ class PlainWriter(ValueWriter):
 _MARKED_NULL = {"$null": None}
 _DIGITS_PATTERN = re.compile(r"-?[0-9]{1,20}")
 _HEX_PATTERN = re.compile(r"0[xX]([0-9a-fA-F]+)")
-_NAN = Float.from_bits(0x7FC00000)
+_QUIET_NAN = Float.from_bits(0x7FC00000)
 _NON_FINITE_BY_NAME = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 #: Format codes of the types that can be written as bits, by kind.
 _BITS_CODE_BY_KIND = {
-    TYPE_IDS[row.type]: row.code for row in FORMAT_CODES.values() if row.type in WIDTHS
+    TYPE_IDS[row.type]: row.code for row in FORMAT_CODES.values() if row.type in BIT_PATTERN_WIDTHS
 }
 #: Classes that check the text of a value, by kind. Other texts must be valid UTF-8.
 _TEXT_CHECK_BY_KIND: dict[int, Any] = {KIND_UUID: uuid.UUID, KIND_CHAR: Char, KIND_SYMBOL: Symbol}
@@ -792,10 +792,10 @@ def _parse_digits(plain: Any) -> Any:
 
 def _is_lengthy(number: Any) -> bool:
     """Return whether a number has more digits than any decimal type can represent."""
-    return len(describe(number)) > _MAX_DIGITS
+    return len(describe(number)) > _MAX_DECIMAL_DIGITS
 
 
-_MAX_DIGITS = 60
+_MAX_DECIMAL_DIGITS = 60
 
 
 def _octets_of(name: str, plain: Any) -> bytes:
@@ -901,7 +901,9 @@ def _number_error(kind: int, plain: Any) -> NotationError:
     """Return the error for an invalid float, double or decimal."""
     name = TYPE_NAMES[kind]
     if isinstance(plain, str) and _HEX_PATTERN.fullmatch(plain):
-        return mismatch(f"expected {2 * WIDTHS[name]} hex digits, for the bits of a {name}", plain)
+        return mismatch(
+            f"expected {2 * BIT_PATTERN_WIDTHS[name]} hex digits, for the bits of a {name}", plain
+        )
     if kind in {KIND_FLOAT, KIND_DOUBLE}:
         if isinstance(plain, bool) or not isinstance(plain, (int, float)):
             return mismatch('expected a number, "NaN", "Infinity" or "-Infinity"', plain)

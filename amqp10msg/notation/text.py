@@ -12,7 +12,7 @@ from amqp10msg.notation.tree import Tree
 # Number of bytes per line.
 _BYTES_PER_LINE = 8
 # Maximum number of lines of bytes per field.
-_MAX_LINES = 4
+_MAX_HEX_LINES_PER_FIELD = 4
 # Maximum width of a name, in columns.
 _MAX_NAME_WIDTH = 40
 # Minimum width of name, type and value together, in columns.
@@ -22,7 +22,7 @@ _MAX_NODES = 100_000
 # Shown instead of a missing name.
 _MISSING_NAME = "·"
 # Terminal colours that are readable on black and on white.
-_COLORS = {
+_COLOR_BY_GROUP = {
     "offset": "2",
     "type": "2",
     "section": "1;34",
@@ -105,11 +105,11 @@ def render_text(
 
 
 def _hex_lines(data: bytes, row: Row, width: int) -> Iterator[str]:
-    """Yield the lines of a row's bytes in hex; a long row is cut to `_MAX_LINES` lines.
+    """Yield the lines of a row's bytes in hex; the first line is padded to `width` columns.
 
-    The first line is padded to `width` columns.
+    A long row is cut to `_MAX_HEX_LINES_PER_FIELD` lines.
     """
-    room = _BYTES_PER_LINE * _MAX_LINES
+    room = _BYTES_PER_LINE * _MAX_HEX_LINES_PER_FIELD
     stop = row.stop if row.stop - row.offset <= room else row.offset + room - _BYTES_PER_LINE
     yield f"{data[row.offset : min(row.offset + _BYTES_PER_LINE, stop)].hex(' '):<{width}}"
     for start in range(row.offset + _BYTES_PER_LINE, stop, _BYTES_PER_LINE):
@@ -140,7 +140,7 @@ def _no_color(_: str, text: str) -> str:
 
 def _colored(group: str, text: str) -> str:
     """Return `text` with the terminal colour of a group."""
-    return f"\x1b[{_COLORS[group]}m{text}\x1b[0m" if text.strip() else text
+    return f"\x1b[{_COLOR_BY_GROUP[group]}m{text}\x1b[0m" if text.strip() else text
 
 
 def _text_width(text: str) -> int:

@@ -31,7 +31,7 @@ from amqp10msg.wire.primitives import FORMAT_CODES
 # The default limit on the number of nodes. A node needs about 300 bytes of memory.
 _MAX_NODES = 100_000
 # Maximum number of shown elements of an array whose elements have no bytes, so that all are equal.
-_MAX_ZERO_WIDTH = 32
+_MAX_SHOWN_ZERO_WIDTH_ELEMENTS = 32
 # The values of `Node.type` of nodes that have children.
 _PARENT_TYPES = ("described", "list", "map", "array")
 
@@ -195,16 +195,16 @@ def _make_nodes(data: bytes, remaining: int) -> list[Node]:
 
 
 def _is_hidden_element(value: Value) -> bool:
-    """Return whether a value is an array element without bytes after the first `_MAX_ZERO_WIDTH`.
+    """Return whether a value is an array element without bytes that is not shown.
 
-    Such elements are not shown.
+    The first `_MAX_SHOWN_ZERO_WIDTH_ELEMENTS` elements are shown.
     """
     parent = value.parent
     return (
         parent is not None
         and parent.is_array
         and value.role is VALUE
-        and value.index_in_parent >= _MAX_ZERO_WIDTH
+        and value.index_in_parent >= _MAX_SHOWN_ZERO_WIDTH_ELEMENTS
         and value.offset == value.end
         and not value.fault
     )

@@ -18,7 +18,7 @@ from amqp10msg.wire.primitives import (
 )
 
 #: Names of the AMQP types by the Python type of a decoded value.
-TYPES: dict[type, str] = {
+TYPE_NAME_BY_CLASS: dict[type, str] = {
     type(None): "null",
     bool: "boolean",
     **{cls: name for name, cls in INTEGERS.items()},
@@ -38,28 +38,28 @@ TYPES: dict[type, str] = {
     Described: "described",
 }
 #: Widths in bytes of the types that notations write as bit patterns.
-WIDTHS = {
+BIT_PATTERN_WIDTHS = {
     "float": 4,
     "double": 8,
     **{name: cls.width for name, cls in DECIMALS.items()},
     "uuid": 16,
 }
-_DOUBLE = struct.Struct(">d")
+_DOUBLE_STRUCT = struct.Struct(">d")
 
 
 def bits_of(value: Any) -> bytes:
-    """Return the encoding, without constructor, of a value whose type is in `WIDTHS`."""
+    """Return the bit pattern of a value: its encoding without constructor."""
     if type(value) is float:
-        return _DOUBLE.pack(value)
+        return _DOUBLE_STRUCT.pack(value)
     if isinstance(value, uuid.UUID):
         return value.bytes
-    return int(value.bits).to_bytes(WIDTHS[TYPES[type(value)]], "big")
+    return int(value.bits).to_bytes(BIT_PATTERN_WIDTHS[TYPE_NAME_BY_CLASS[type(value)]], "big")
 
 
 def of_bits(name: str, octets: bytes) -> Any:
-    """Decode a value of the type `name`, which is in `WIDTHS`; the inverse of `bits_of`."""
+    """Decode a value of the type `name` from its bit pattern; the inverse of `bits_of`."""
     if name == "double":
-        return _DOUBLE.unpack(octets)[0]
+        return _DOUBLE_STRUCT.unpack(octets)[0]
     if name == "uuid":
         return uuid.UUID(bytes=octets)
     bits = int.from_bytes(octets, "big")

@@ -55,7 +55,7 @@ from amqp10msg.notation._common import (
     mismatch,
     sections_of,
 )
-from amqp10msg.notation.type_names import TYPES, WIDTHS, integer_range
+from amqp10msg.notation.type_names import BIT_PATTERN_WIDTHS, TYPE_NAME_BY_CLASS, integer_range
 from amqp10msg.sections import KINDS
 from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.kernel import encode_value
@@ -86,12 +86,12 @@ from amqp10msg.wire.primitives import FORMAT_CODES, INTEGERS
 _TYPE_NAME_BY_CODE = [TYPE_NAMES.get(kind, "") for kind in KIND_OF]
 _TYPE_NAME_BY_CODE[0] = "described"
 #: Widths in bytes of the types that are written as bit patterns, by format code; 0 for other types.
-_PATTERN_WIDTHS = bytes([WIDTHS.get(name, 0) for name in _TYPE_NAME_BY_CODE])
+_PATTERN_WIDTHS = bytes([BIT_PATTERN_WIDTHS.get(name, 0) for name in _TYPE_NAME_BY_CODE])
 #: The kernel's kind numbers, by type name.
-_KIND_BY_TYPE_NAME = {name: TYPE_IDS[name] for name in TYPES.values()}
+_KIND_BY_TYPE_NAME = {name: TYPE_IDS[name] for name in TYPE_NAME_BY_CLASS.values()}
 #: Format codes of the types that are written as bit patterns, by kind number.
 _PATTERN_CODE_BY_KIND = {
-    TYPE_IDS[row.type]: row.code for row in FORMAT_CODES.values() if row.type in WIDTHS
+    TYPE_IDS[row.type]: row.code for row in FORMAT_CODES.values() if row.type in BIT_PATTERN_WIDTHS
 }
 
 #: The descriptor code of the first section.
@@ -651,8 +651,8 @@ def _value_error(typed: Any) -> NotationError:
             return mismatch("expected a Unicode code point that is not a surrogate", item, "[1]")
         low, high, _ = integer_range(name)
         return mismatch(f"expected {low} to {high} for {name}", item, "[1]")
-    if name in WIDTHS:
-        return mismatch(f"expected {2 * WIDTHS[name]} hex digits", item, "[1]")
+    if name in BIT_PATTERN_WIDTHS:
+        return mismatch(f"expected {2 * BIT_PATTERN_WIDTHS[name]} hex digits", item, "[1]")
     if name == "binary":
         return mismatch("expected hex", item, "[1]")
     if not isinstance(item, str):

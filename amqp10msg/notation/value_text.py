@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from amqp10msg.notation._rows import scalar
-from amqp10msg.notation.type_names import TYPES
+from amqp10msg.notation.type_names import TYPE_NAME_BY_CLASS
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data
 from amqp10msg.wire.primitives import Array, Described
 
@@ -60,7 +60,7 @@ def _text(value: Any, width: int, depth: int) -> str:
     if isinstance(value, Mapping):
         return _map_text(value, width, depth)
     text = scalar(value, width)
-    name = TYPES.get(type(value), "")
+    name = TYPE_NAME_BY_CLASS.get(type(value), "")
     return f"{name} {text}" if name and name not in _RECOGNISABLE_TYPES else text or str(value)
 
 

@@ -20,7 +20,7 @@ from hypothesis.strategies import SearchStrategy
 
 from amqp10msg.composite import Field, composite_of
 from amqp10msg.message import Message
-from amqp10msg.notation.type_names import TYPES, bits_of
+from amqp10msg.notation.type_names import TYPE_NAME_BY_CLASS, bits_of
 from amqp10msg.sections import KINDS, AmqpSequence, AmqpValue, Data
 from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.kernel import decode_value, encode_value
@@ -36,7 +36,7 @@ from amqp10msg.wire.primitives import (
 
 T = TypeVar("T")
 
-_CLASSES_BY_TYPE = {name: cls for cls, name in TYPES.items() if cls is not AmqpMap}
+_CLASSES_BY_TYPE = {name: cls for cls, name in TYPE_NAME_BY_CLASS.items() if cls is not AmqpMap}
 _INTEGER_CODES = {
     # {type: (code of the full-width form, its width in bytes, whether it is signed,
     # code of the one-byte form or 0, code of the form for zero or 0)}
@@ -57,7 +57,7 @@ _SECTIONS_BY_CLASS = {kind.cls: kind for kind in KINDS}
 
 def forms_of(value: Any) -> list[tuple[int, bytes]]:
     """Return every encoding of a simple value, the smallest first: (format code, its payload)."""
-    name = TYPES[type(value)]
+    name = TYPE_NAME_BY_CLASS[type(value)]
     if name == "null":
         return [(0x40, b"")]
     if name == "boolean":
@@ -171,7 +171,7 @@ class DrawnEncoder:
             return _sized(0xC1, 2 * len(value), content)
         if isinstance(value, Array):
             return self.array(value)
-        if type(value) not in TYPES:
+        if type(value) not in TYPE_NAME_BY_CLASS:
             # Have the kernel convert datetime, Decimal and subclasses to AMQP values.
             value = decode_value(encode_value(value))
         return forms_of(value)
@@ -293,7 +293,12 @@ def _as_amqp_type(type_name: str, value: Any) -> Any:
     """Convert a plain Python value to an AMQP type, unless it already has this type."""
     if isinstance(value, Enum):
         value = value.value
-    if TYPES.get(type(value)) == type_name or type_name in {"*", "list", "map", "array"}:
+    if TYPE_NAME_BY_CLASS.get(type(value)) == type_name or type_name in {
+        "*",
+        "list",
+        "map",
+        "array",
+    }:
         return value
     if type_name == "timestamp" and isinstance(value, datetime.datetime):
         return Timestamp.from_datetime(value)

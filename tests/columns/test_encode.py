@@ -60,7 +60,7 @@ def assert_same(batch: Any) -> None:
     assert expected == found
 
 
-TYPES = st.sampled_from(sorted({*type_names.TYPES.values(), "nothing"}))
+TYPES = st.sampled_from(sorted({*type_names.TYPE_NAME_BY_CLASS.values(), "nothing"}))
 TEXTS = st.one_of(
     st.text(max_size=6),
     st.sampled_from(

@@ -31,7 +31,7 @@ from amqp10msg import (
     UInt,
     ULong,
 )
-from amqp10msg.notation.type_names import TYPES
+from amqp10msg.notation.type_names import TYPE_NAME_BY_CLASS
 from amqp10msg.testing import messages, simple_values, values
 from amqp10msg.wire.primitives import DECIMALS
 
@@ -52,7 +52,7 @@ def read(cell: dict[str, bytes]) -> Any:
 
 def plainly(value: Any) -> Any:
     """What SQL makes of a value."""
-    name = TYPES[type(value)]
+    name = TYPE_NAME_BY_CLASS[type(value)]
     if name == "timestamp":
         if not -62_135_596_800_000 <= value <= 253_402_300_799_999:
             return int(value)
@@ -298,7 +298,10 @@ def test_every_column_has_a_comment() -> None:
     exact, lean = columns.schema_of(), columns.schema_of("lean", maps="variant")
     named = columns.schema_of(["wire", "application_properties.k string", "error"])
 
-    assert {*exact.names, *lean.names, "wire"} == {*_schema.COMMENTS, *_schema.COMPUTED}
+    assert {*exact.names, *lean.names, "wire"} == {
+        *_schema.COLUMN_COMMENTS,
+        *_schema.COMPUTED_COLUMNS,
+    }
     for field in (*exact, *lean, *named):
         assert field.metadata[b"comment"]
     assert b"in ms" in exact.field("ttl").metadata[b"comment"]

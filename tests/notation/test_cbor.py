@@ -41,7 +41,7 @@ from amqp10msg import (
 )
 from amqp10msg.notation import NotationError, from_cbor, from_typed, to_cbor, to_typed
 from amqp10msg.notation._common import describe
-from amqp10msg.notation.type_names import TYPES, WIDTHS, bits_of
+from amqp10msg.notation.type_names import BIT_PATTERN_WIDTHS, TYPE_NAME_BY_CLASS, bits_of
 from amqp10msg.sections.parts import parts_of
 from amqp10msg.testing import encodings, messages, mutated, values
 from amqp10msg.wire.primitives import DECIMALS, INTEGERS, identical
@@ -90,7 +90,7 @@ def content(name: str, value: Any) -> Any:
     if name in ("float", "double"):
         octets = bits_of(value)
         return octets if math.isnan(value) and octets.rstrip(b"\0") != NAN[name] else float(value)
-    if name in WIDTHS:
+    if name in BIT_PATTERN_WIDTHS:
         return bits_of(value)
     if name == "char":
         return ord(value)
@@ -98,7 +98,7 @@ def content(name: str, value: Any) -> Any:
 
 
 def tagged(value: Any) -> Any:
-    name = TYPES[type(value)]
+    name = TYPE_NAME_BY_CLASS[type(value)]
     made = content(name, value)
     tag = 41225 if name == "double" and type(made) is bytes else TAGS.get(name)
     return made if tag is None else cbor2.CBORTag(tag, made)

@@ -40,7 +40,7 @@ from amqp10msg.composite import COMPOSITES
 from amqp10msg.delivery import Accepted, Error, Rejected
 from amqp10msg.notation import NotationError, from_typed, to_typed
 from amqp10msg.notation._common import describe
-from amqp10msg.notation.type_names import TYPES, WIDTHS, bits_of
+from amqp10msg.notation.type_names import BIT_PATTERN_WIDTHS, TYPE_NAME_BY_CLASS, bits_of
 from amqp10msg.sections import KIND_OF
 from amqp10msg.sections.parts import parts_of
 from amqp10msg.testing import composites, encodings, messages, mutated, values
@@ -433,7 +433,7 @@ def leniently(octets: bytes) -> Message | None:
 
 def by_values(value: Any) -> list[Any]:
     """Typed JSON of a decoded value, as the table of the forms has it."""
-    name = TYPES[type(value)]
+    name = TYPE_NAME_BY_CLASS[type(value)]
     if name == "list":
         return [name, list(map(by_values, value))]
     if name == "map":
@@ -443,7 +443,7 @@ def by_values(value: Any) -> list[Any]:
         return [*typed, list(map(by_values, value.descriptors))] if value.descriptors else typed
     if name == "described":
         return [name, by_values(value.descriptor), by_values(value.value)]
-    if name in WIDTHS:
+    if name in BIT_PATTERN_WIDTHS:
         return [name, bits_of(value).hex()]
     if name in INTEGERS or name == "long":
         return [name, int(value)]
@@ -500,7 +500,7 @@ def without_remarks(typed: Any) -> Any:
         return typed
     if len(typed) > 1 and isinstance(typed[-1], dict) and isinstance(typed[0], str):
         typed = typed[:-1]
-    if typed[:1] and typed[0] in ("data", "raw", "array", "binary", *WIDTHS):
+    if typed[:1] and typed[0] in ("data", "raw", "array", "binary", *BIT_PATTERN_WIDTHS):
         typed = [one.lower() if isinstance(one, str) else one for one in typed]
     return list(map(without_remarks, typed))
 

@@ -19,7 +19,7 @@ import attrs
 
 from amqp10msg.message import Message, expect_message
 from amqp10msg.notation import to_typed
-from amqp10msg.notation.type_names import TYPES
+from amqp10msg.notation.type_names import TYPE_NAME_BY_CLASS
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, MessageAnnotations, Properties
 from amqp10msg.sections.parts import check_fields, entry_of, merged
 from amqp10msg.wire.errors import as_bytes
@@ -296,7 +296,8 @@ def _to_client_object(kind: Any, message: Message) -> Any:
 # {class: the clients' name of its AMQP type}. The clients would write values of these classes with
 # a wrong AMQP type; they accept {"TYPE": name, "VALUE": value} for the right type.
 _TYPE_NAMES: dict[type, str] = {
-    kind: TYPES[kind].upper() for kind in (*INTEGERS.values(), int, Float, Symbol, bytes)
+    kind: TYPE_NAME_BY_CLASS[kind].upper()
+    for kind in (*INTEGERS.values(), int, Float, Symbol, bytes)
 }
 
 
