@@ -12,7 +12,15 @@ import pyarrow.compute as pc
 from amqp10msg.columns import _prefilter
 from amqp10msg.columns._picks import VALUE
 from amqp10msg.columns._plain import row, text_size, validation_cells
-from amqp10msg.columns._schema import COMPUTED, ERRORS, VARIANT, WIRE, MapsAs, Plan, plan_of
+from amqp10msg.columns._schema import (
+    COMPUTED_COLUMNS,
+    ERROR_COLUMNS,
+    VARIANT,
+    WIRE_COLUMN,
+    MapsAs,
+    Plan,
+    plan_of,
+)
 from amqp10msg.message.picks import Picker
 from amqp10msg.validation import Profile, ProfileName, has_unscreened_rules, profile_of
 from amqp10msg.wire.kernel import COMPILED
@@ -21,13 +29,13 @@ from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 _Result = TypeVar("_Result")
 
 # A function that converts a `Plan` to the kernel's plan; None if the kernel is not compiled.
-_column_plan: Any = None
+_to_kernel_plan: Any = None
 if COMPILED and find_spec("amqp10msg.columns._kernel.scan") is not None:
     from amqp10msg.columns import _kernel_plan
 
-    _column_plan = _kernel_plan.column_plan
+    _to_kernel_plan = _kernel_plan.column_plan
 # Stands for None and larger limits in the kernel, whose limits are 64-bit integers.
-_NO_LIMIT = 2**62
+_KERNEL_NO_LIMIT = 2**62
 
 
 def decode(
@@ -119,8 +127,8 @@ def _select_result(batch: pa.RecordBatch, plan: Plan) -> pa.RecordBatch:
             pick = plan.entries[field.name]
             structs = batch.column(pick.struct_name)
             arrays.append(structs if pick.type is None else pick.plain(structs))
-        elif field.name in COMPUTED:
-            column = COMPUTED[field.name]
+        elif field.name in COMPUTED_COLUMNS:
+            column = COMPUTED_COLUMNS[field.name]
             arrays.append(column.compute(*map(batch.column, column.inputs)))
         else:
             arrays.append(batch.column(field.name))
@@ -177,23 +185,23 @@ def _run_kernel(array: pa.Array, plan: Plan, limits: Limits) -> tuple[pa.RecordB
         ValueError: the array is not valid.
     """
     valid, offsets, data = array.buffers()
-    batch, unsupported = _column_plan(plan).read(
+    batch, unsupported = _to_kernel_plan(plan).read(
         *address_and_size(data),
         *address_and_size(offsets),
         8 if pa.types.is_large_binary(array.type) else 4,
         *address_and_size(valid),
         array.offset,
         len(array),
-        min(limits.items, _NO_LIMIT),
-        min(limits.zero_width, _NO_LIMIT),
+        min(limits.items, _KERNEL_NO_LIMIT),
+        min(limits.zero_width, _KERNEL_NO_LIMIT),
         limits.zero_width_per_byte,
-        _NO_LIMIT if limits.size is None else min(limits.size, _NO_LIMIT),
+        _KERNEL_NO_LIMIT if limits.size is None else min(limits.size, _KERNEL_NO_LIMIT),
         limits.depth,
         text_limit(array),
     )
     wire_index = plan.schema.get_field_index("wire")
     if wire_index >= 0:
-        batch = batch.add_column(wire_index, WIRE, array.cast(pa.binary()))
+        batch = batch.add_column(wire_index, WIRE_COLUMN, array.cast(pa.binary()))
     return batch, unsupported
 
 
@@ -205,7 +213,7 @@ def address_and_size(buffer: pa.Buffer | None) -> tuple[int, int]:
 #: A function that decodes an array with the compiled kernel. None if the kernel is not compiled:
 #: then `_plain` decodes all rows.
 scan_kernel: Callable[[pa.Array, Plan, Limits], tuple[pa.RecordBatch, list[int]]] | None = (
-    None if _column_plan is None else _run_kernel
+    None if _to_kernel_plan is None else _run_kernel
 )
 
 
@@ -237,7 +245,7 @@ def _set_errors(batch: pa.RecordBatch, errors: dict[int, dict[str, Any]]) -> pa.
         flags[row_index] = 1
     buffer = pa.py_buffer(flags)
     has_error = pa.Array.from_buffers(pa.uint8(), len(flags), [None, buffer]).cast(pa.bool_())
-    for field in ERRORS:
+    for field in ERROR_COLUMNS:
         index = batch.schema.get_field_index(field.name)
         if index >= 0:
             cells = pa.array([cells[field.name] for cells in errors.values()], field.type)
@@ -278,7 +286,7 @@ def _add_validation(
     array: pa.Array, batch: pa.RecordBatch, plan: Plan, limits: Limits, profile: Profile
 ) -> pa.RecordBatch:
     """Validate the rows without an error, and set their error columns, if any are selected."""
-    names = [field.name for field in ERRORS if field.name in plan.schema.names]
+    names = [field.name for field in ERROR_COLUMNS if field.name in plan.schema.names]
     if not names:
         return batch
     errors: dict[int, dict[str, Any]] = {}
@@ -306,7 +314,7 @@ def suspects(array: pa.Array, limits: Limits, profile: Profile) -> Sequence[int]
         return range(len(array))
     try:
         # Unsupported rows are all suspects: decoding them with `_plain` for the test would be slow.
-        screened, unsupported = scan_kernel(array, plan_of(_prefilter.COLUMNS), limits)
+        screened, unsupported = scan_kernel(array, plan_of(_prefilter.PREFILTER_COLUMNS), limits)
     except OverflowError:
         return range(len(array))
     return sorted({*unsupported, *_prefilter.suspects(screened, profile)})

@@ -19,13 +19,13 @@ from amqp10msg.columns._derived import check_companions, check_repeated
 from amqp10msg.columns._entries import entry_pick, merge_entries
 from amqp10msg.columns._picks import Pick
 from amqp10msg.columns._schema import (
-    COMPUTED,
-    DERIVED,
-    ERRORS,
+    COMPUTED_COLUMNS,
+    DERIVED_COLUMNS,
+    ERROR_COLUMNS,
     MAPS,
     SCHEMA,
     VARIANT,
-    WIRE,
+    WIRE_COLUMN,
     column_name,
     unknown_column,
 )
@@ -56,17 +56,17 @@ _TOO_LARGE_TEXT = "the messages would exceed 2 GiB: encode fewer rows per call"
 _ROWS_PER_CHUNK = 1024
 # The types of all columns of messages, and the names of the columns that are encoded. The
 # message-format is not encoded, because it belongs to the transfer frame.
-_COLUMN_TYPES = {field.name: field.type for field in (*SCHEMA, *DERIVED)}
+_COLUMN_TYPES = {field.name: field.type for field in (*SCHEMA, *DERIVED_COLUMNS)}
 _COLUMNS_TO_ENCODE = set(SCHEMA.names) - {
     *("message_format", "section_offsets", "body_sections"),
-    *(field.name for field in ERRORS),
+    *(field.name for field in ERROR_COLUMNS),
 }
 # pandas exports its row labels as columns with these names.
 _ROW_LABEL_PATTERN = re.compile(r"__index_level_\d+__")
 # The column that is true if there is a properties section, even without fields.
 _HAS_PROPERTIES_COLUMN = "has_properties"
 #: The kinds of body section, by name.
-_BODY_KINDS = {kind.name: kind for kind in KINDS if kind.attribute == "body"}
+_BODY_KIND_BY_NAME = {kind.name: kind for kind in KINDS if kind.attribute == "body"}
 
 
 def encode(
@@ -133,7 +133,9 @@ def encode(
         first_row += part.num_rows
     try:
         return (
-            chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks or [pa.array([], WIRE.type)])
+            chunks[0]
+            if len(chunks) == 1
+            else pa.concat_arrays(chunks or [pa.array([], WIRE_COLUMN.type)])
         )
     except pa.ArrowInvalid:
         raise EncodeError(_TOO_LARGE_TEXT) from None
@@ -160,7 +162,7 @@ def _encode_part(part: pa.RecordBatch, first_row: int, template: Template | None
         _encode_by_row(unsupported_rows, [first_row + index for index in unsupported], template)
     )
     batch, unsupported_batch = (
-        pa.RecordBatch.from_arrays([array], names=[WIRE.name])
+        pa.RecordBatch.from_arrays([array], names=[WIRE_COLUMN.name])
         for array in (messages, unsupported_messages)
     )
     return [piece.column(0) for piece in splice_rows(batch, unsupported, unsupported_batch)]
@@ -193,7 +195,7 @@ def _encode_by_row(
                     f": {error.path}" if error.path else ""
                 )
                 raise EncodeError(error.reason, path) from None
-        array = pa.array(messages, WIRE.type)
+        array = pa.array(messages, WIRE_COLUMN.type)
         if isinstance(array, pa.ChunkedArray):
             raise EncodeError(_TOO_LARGE_TEXT)
         chunks.append(array)
@@ -358,7 +360,7 @@ def _cast_column(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
         TypeError: the column cannot be cast.
     """
     target = _COLUMN_TYPES[name]
-    if target == VARIANT or name in COMPUTED:
+    if target == VARIANT or name in COMPUTED_COLUMNS:
         return column  # these columns are compared with the message, or ignored
     try:
         if pa.types.is_dictionary(column.type):
@@ -475,9 +477,9 @@ def _build_body(values: Mapping[str, Any]) -> Any:
         if data is None:
             raise EncodeError("body_json needs body_kind amqp-value or amqp-sequence", "body_kind")
         name = "data"
-    if name not in _BODY_KINDS:
+    if name not in _BODY_KIND_BY_NAME:
         raise EncodeError(
-            f"body_kind must be one of {', '.join(_BODY_KINDS)}, got {name!r}", "body_kind"
+            f"body_kind must be one of {', '.join(_BODY_KIND_BY_NAME)}, got {name!r}", "body_kind"
         )
     if name == "data":
         if data is None or text is not None:

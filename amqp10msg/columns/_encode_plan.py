@@ -11,14 +11,14 @@ import pyarrow as pa
 # raise ImportError.
 import amqp10msg.columns._kernel.write as write  # noqa: PLR0402  (see above)
 from amqp10msg.columns._decode import address_and_size
-from amqp10msg.columns._schema import COMPOSITES, MAPS, field_kinds
+from amqp10msg.columns._schema import COMPOSITE_CLASSES, MAPS, field_kinds
 from amqp10msg.composite import rows
 from amqp10msg.message import Template
 from amqp10msg.sections import BODY_KINDS, KINDS
 from amqp10msg.wire.kernel import Step, codes
 
 #: The kinds of section outside of the body, by attribute of `Message`.
-_SECTION_KINDS = {kind.attribute: kind for kind in KINDS if kind.attribute != "body"}
+_SECTION_KIND_BY_ATTRIBUTE = {kind.attribute: kind for kind in KINDS if kind.attribute != "body"}
 #: The kernel's number of each Arrow type.
 _CELL_KIND_BY_TYPE = {
     pa.bool_(): write.BOOL,
@@ -257,14 +257,14 @@ def _make_writer(batch: pa.RecordBatch) -> write.Writer:
 
     def kernel_fields(name: str) -> tuple[int, list[Any]]:
         columns = []
-        for index, field in enumerate(rows(COMPOSITES[name])):
+        for index, field in enumerate(rows(COMPOSITE_CLASSES[name])):
             second = kernel_column(f"{field.name}_type") or kernel_column(f"{field.name}_ms")
             first = kernel_column(field.name)
             if first or second:
                 columns.append(
                     (_FIELD_KIND_BY_NAME[field.name], index, field.default, first, second)
                 )
-        return _SECTION_KINDS[name].code, columns
+        return _SECTION_KIND_BY_ATTRIBUTE[name].code, columns
 
     return write.Writer(
         batch.num_rows,
@@ -272,7 +272,7 @@ def _make_writer(batch: pa.RecordBatch) -> write.Writer:
         properties=kernel_fields("properties"),
         maps=[
             (
-                _SECTION_KINDS[name].code,
+                _SECTION_KIND_BY_ATTRIBUTE[name].code,
                 name == "application_properties",
                 *_map_buffers(present.get(name)),
             )

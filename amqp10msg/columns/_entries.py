@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from amqp10msg.columns._picks import ENTRY, SQL_TYPES, VALUE, Pick, pick_of
+from amqp10msg.columns._picks import ENTRY_METADATA_KEY, SQL_TYPES, VALUE, Pick, pick_of
 from amqp10msg.columns._schema import MAPS, SCHEMA
 from amqp10msg.wire.errors import EncodeError
 
@@ -77,7 +77,7 @@ def entry_pick(field: pa.Field) -> Pick | None:
     Raises:
         ValueError: the name begins with a map section, but is not the name of an entry column.
     """
-    stored_name = (field.metadata or {}).get(ENTRY)
+    stored_name = (field.metadata or {}).get(ENTRY_METADATA_KEY)
     if stored_name is not None:
         pick = pick_of(stored_name.decode(), MAPS)
         if pick is not None and pick.name == field.name:

@@ -12,10 +12,10 @@ import pyarrow as pa
 import amqp10msg.columns._kernel.scan as scan  # noqa: PLR0402  (see above)
 from amqp10msg.columns._schema import (
     BODY_LENGTHS_TYPE,
-    COMPOSITES,
+    COMPOSITE_CLASSES,
     MAPS,
     VARIANT,
-    WIRE,
+    WIRE_COLUMN,
     Plan,
     field_kinds,
 )
@@ -54,7 +54,7 @@ _FIELD_KIND_BY_NAME = field_kinds(scan)
 @lru_cache(maxsize=64)
 def column_plan(plan: Plan) -> scan.ColumnPlan:
     """Return the kernel's plan for a `Plan`: the fields to read, and the column of each field."""
-    schema = pa.schema([field for field in plan.schema if field != WIRE])
+    schema = pa.schema([field for field in plan.schema if field != WIRE_COLUMN])
     kinds: list[int] = []
     column_indexes: dict[str, int] = {}
     for field in schema:
@@ -92,7 +92,7 @@ def column_plan(plan: Plan) -> scan.ColumnPlan:
         needs=[index in plan.needs for index in range(len(KINDS))],
         fields={
             _SECTION_INDEXES[name]: [field_plan(field) for field in rows(cls)]
-            for name, cls in COMPOSITES.items()
+            for name, cls in COMPOSITE_CLASSES.items()
         },
         maps={
             _SECTION_INDEXES[name]: (

@@ -17,7 +17,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from amqp10msg.columns._cells import FIRST_MS, LAST_MS
+from amqp10msg.columns._cells import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from amqp10msg.wire.primitives import DECIMALS, INTEGERS
 
 #: The struct of a value in a map section: its AMQP type, and one member that holds the value.
@@ -43,7 +43,7 @@ SQL_TYPES: dict[str, pa.DataType] = {
 }
 #: Key in the metadata of a plain column. Its value is the full name of the entry, from which
 #: `encode` gets the section and the key.
-ENTRY = b"amqp_entry"
+ENTRY_METADATA_KEY = b"amqp_entry"
 
 # The parts of a column name: the section, a key with or without quotes, and the type with a name.
 _SECTION_PATTERN = re.compile(r"[a-z]+(?:[_-][a-z]+)*(?=[.\[])")
@@ -54,7 +54,7 @@ _KEY_PATTERN = re.compile(
     rf"|\[(?P<bracketed>{_QUOTED_PATTERN})\])",
     re.DOTALL,
 )
-_TYPE_SUFFIX = re.compile(r" (?P<type>\S+)(?: as (?P<name>.+))?", re.DOTALL)
+_TYPE_SUFFIX_PATTERN = re.compile(r" (?P<type>\S+)(?: as (?P<name>.+))?", re.DOTALL)
 # Type names of other systems, for suggestions; difflib would not match them.
 _TYPE_ALIASES = {
     **dict.fromkeys(("int", "integer", "long", "int64", "number", "smallint"), "bigint"),
@@ -113,7 +113,7 @@ class Pick:
             return pa.field(self.name, VALUE)
         entry = f"{entry_name(self.section, self.key)} {self.type} as {self.name}"
         comment = f"{self.key} of {self.section}; null where that is not of type {self.type}"
-        metadata = {b"comment": comment, ENTRY: entry}
+        metadata = {b"comment": comment, ENTRY_METADATA_KEY: entry}
         return pa.field(self.name, SQL_TYPES[self.type], metadata=metadata)
 
     @property
@@ -156,7 +156,8 @@ class Pick:
             is_valid_time = pc.and_(
                 pc.equal(types, "timestamp"),
                 pc.and_(
-                    pc.greater_equal(milliseconds, FIRST_MS), pc.less_equal(milliseconds, LAST_MS)
+                    pc.greater_equal(milliseconds, MIN_TIMESTAMP_MS),
+                    pc.less_equal(milliseconds, MAX_TIMESTAMP_MS),
                 ),
             )
             times = _keep_where(is_valid_time, milliseconds).cast(pa.timestamp("ms", tz="UTC"))
@@ -247,7 +248,7 @@ def pick_of(name: str, sections: Collection[str]) -> Pick | None:
     suffix = name[key_match.end() :]
     if not suffix:
         return Pick(section, key, None, name)
-    typed = _TYPE_SUFFIX.fullmatch(suffix)
+    typed = _TYPE_SUFFIX_PATTERN.fullmatch(suffix)
     if typed is None or typed["type"] not in SQL_TYPES:
         type_name = typed["type"] if typed else suffix.strip()
         suggestion = _TYPE_ALIASES.get(type_name.lower()) or next(

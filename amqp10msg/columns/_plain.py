@@ -13,7 +13,13 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from amqp10msg.columns._cells import FIRST_MS, LAST_MS, entries, identifier, json_text
+from amqp10msg.columns._cells import (
+    MAX_TIMESTAMP_MS,
+    MIN_TIMESTAMP_MS,
+    entries,
+    identifier,
+    json_text,
+)
 from amqp10msg.columns._schema import MAPS, VARIANT, Plan
 from amqp10msg.columns._variant import VariantSizeError, section_variant, variant
 from amqp10msg.composite import rows
@@ -132,7 +138,7 @@ def _add_properties(cells: dict[str, Any], properties: Any) -> None:
         if field.requires == "message-id":
             cells[name], cells[f"{name}_type"] = identifier(value)
         elif field.type == "timestamp" and value is not None:
-            if FIRST_MS <= value <= LAST_MS:
+            if MIN_TIMESTAMP_MS <= value <= MAX_TIMESTAMP_MS:
                 cells[name] = value * 1000
             else:
                 cells[f"{name}_ms"] = value

@@ -26,7 +26,7 @@ from amqp10msg.validation.prefilter import (
 from amqp10msg.validation.suspicion import ANNOTATIONS
 
 #: The columns to decode: at least one column per section, so that every section is decoded.
-COLUMNS: tuple[str, ...] = tuple(
+PREFILTER_COLUMNS: tuple[str, ...] = tuple(
     dict.fromkeys(
         (
             "durable",
@@ -44,7 +44,7 @@ def suspects(batch: pa.RecordBatch, profile: Profile) -> list[int]:
     """Return the ascending indexes of rows that may violate a rule, or could not be decoded.
 
     Args:
-        batch: the columns `COLUMNS`.
+        batch: the columns `PREFILTER_COLUMNS`.
         profile: the profile, without rules that `has_unscreened_rules` finds.
     """
     severities = profile.severities.keys()

@@ -18,7 +18,7 @@ from amqp10msg.sections import BODY_KINDS, KINDS, ApplicationProperties, Header,
 from amqp10msg.sections.paths import Path, path_of
 
 #: The comment of each column, with the unit; shown by DESCRIBE, and stored in file schemas.
-COMMENTS: Mapping[str, str] = {
+COLUMN_COMMENTS: Mapping[str, str] = {
     "message_format": "message-format of the transfer, 0 to 2^32 - 1; 0 for standard messages",
     "durable": "whether the message must outlive a restart of an intermediary",
     "priority": "relative priority, 0 to 255, higher first; 4 is normal",
@@ -107,17 +107,17 @@ _SECTION_OFFSETS_TYPE = pa.list_(
 
 def _column(name: str, arrow_type: pa.DataType) -> pa.Field:
     """Return a field with the comment of the column."""
-    return pa.field(name, arrow_type, metadata={"comment": COMMENTS[name]})
+    return pa.field(name, arrow_type, metadata={"comment": COLUMN_COMMENTS[name]})
 
 
 #: The error columns.
-ERRORS: tuple[pa.Field, ...] = (
+ERROR_COLUMNS: tuple[pa.Field, ...] = (
     _column("error_code", pa.string()),
     _column("error_clause", pa.string()),
     _column("error_offset", pa.int64()),
 )
 #: The encoded message; only if selected.
-WIRE: pa.Field = _column("wire", pa.binary())
+WIRE_COLUMN: pa.Field = _column("wire", pa.binary())
 
 
 @attrs.frozen
@@ -151,34 +151,38 @@ def _computed(
     return ComputedColumn(field, inputs, compute, is_content)
 
 
-_ERROR_TYPE = pa.struct([(field.name.removeprefix("error_"), field.type) for field in ERRORS])
+_ERROR_STRUCT_TYPE = pa.struct(
+    [(field.name.removeprefix("error_"), field.type) for field in ERROR_COLUMNS]
+)
 
 
 def _join_error(*members: pa.Array) -> pa.StructArray:
     """Return the error columns as one struct, null for messages without an error."""
-    return pa.StructArray.from_arrays(members, fields=list(_ERROR_TYPE), mask=members[0].is_null())
+    return pa.StructArray.from_arrays(
+        members, fields=list(_ERROR_STRUCT_TYPE), mask=members[0].is_null()
+    )
 
 
 _COMPUTED_TABLE = (
     _computed(
         "error",
-        _ERROR_TYPE,
+        _ERROR_STRUCT_TYPE,
         "why the message could not be decoded: rule, clause, offset in bytes; null if it was",
-        tuple(field.name for field in ERRORS),
+        tuple(field.name for field in ERROR_COLUMNS),
         _join_error,
         is_content=False,
     ),
 )
 #: The computed columns by name.
-COMPUTED: Mapping[str, ComputedColumn] = MappingProxyType(
+COMPUTED_COLUMNS: Mapping[str, ComputedColumn] = MappingProxyType(
     {column.field.name: column for column in _COMPUTED_TABLE}
 )
 #: Columns derived from other columns or from the message. Returned only if they are selected.
-DERIVED = (
+DERIVED_COLUMNS = (
     _column("body_text", pa.string()),
     _column("body_value", VARIANT),
     *(column.field for column in _COMPUTED_TABLE),
-    WIRE,
+    WIRE_COLUMN,
 )
 #: The columns that most tables need; without ``body_value`` unless maps are VARIANT.
 LEAN: tuple[str, ...] = (
@@ -191,17 +195,17 @@ LEAN: tuple[str, ...] = (
 #: The columns that are map sections.
 MAPS: tuple[str, ...] = tuple(kind.attribute for kind in KINDS if kind.source == "map")
 #: The classes of the sections whose fields are columns.
-COMPOSITES = {"header": Header, "properties": Properties}
+COMPOSITE_CLASSES = {"header": Header, "properties": Properties}
 # The kernel's names for field types: an address is encoded as a string.
-_FIELD_TYPE_NAMES = {"address": "string", "message-id": "identifier"}
+_KERNEL_FIELD_TYPE_NAMES = {"address": "string", "message-id": "identifier"}
 
 
 def field_kinds(kernel: Any) -> dict[str, int]:
     """Return the kernel's number for the type of each header and properties field, by name."""
-    fields = [field for cls in COMPOSITES.values() for field in rows(cls)]
+    fields = [field for cls in COMPOSITE_CLASSES.values() for field in rows(cls)]
     types = {field.name: field.requires if field.type == "*" else field.type for field in fields}
     return {
-        name: getattr(kernel, f"{_FIELD_TYPE_NAMES.get(type_name, type_name).upper()}_FIELD")
+        name: getattr(kernel, f"{_KERNEL_FIELD_TYPE_NAMES.get(type_name, type_name).upper()}_FIELD")
         for name, type_name in types.items()
     }
 
@@ -235,9 +239,11 @@ def _build_schema() -> tuple[pa.Schema, Mapping[str, frozenset[int]]]:
     needs: dict[str, frozenset[int]] = {"message_format": frozenset()}
     present = _column("has_properties", pa.bool_())
     for index, kind in enumerate(KINDS):
-        if kind.attribute in COMPOSITES:
+        if kind.attribute in COMPOSITE_CLASSES:
             section_columns = [
-                c for field in rows(COMPOSITES[kind.attribute]) for c in _columns_of_field(field)
+                c
+                for field in rows(COMPOSITE_CLASSES[kind.attribute])
+                for c in _columns_of_field(field)
             ]
         elif kind.attribute in MAPS:
             section_columns = [_column(kind.attribute, pa.map_(pa.string(), VALUE))]
@@ -252,10 +258,12 @@ def _build_schema() -> tuple[pa.Schema, Mapping[str, frozenset[int]]]:
         _column("body_lengths", BODY_LENGTHS_TYPE),
         _column("body_json", pa.string()),
         _column("section_offsets", _SECTION_OFFSETS_TYPE),
-        *ERRORS,
+        *ERROR_COLUMNS,
     ]
     needs |= _SECTIONS_OF_BODY_COLUMNS
-    needs |= {column.name: frozenset() for column in (present, columns[-4], *ERRORS, WIRE)}
+    needs |= {
+        column.name: frozenset() for column in (present, columns[-4], *ERROR_COLUMNS, WIRE_COLUMN)
+    }
     return pa.schema(columns), MappingProxyType(needs)
 
 
@@ -265,10 +273,10 @@ SCHEMA: pa.Schema
 SCHEMA, _SECTIONS_OF_COLUMNS = _build_schema()
 #: The columns of the set ``all``.
 _ALL_COLUMNS = tuple(SCHEMA.names)
-_FIELD_BY_COLUMN: dict[str, pa.Field] = {field.name: field for field in (*SCHEMA, *DERIVED)}
+_FIELD_BY_COLUMN: dict[str, pa.Field] = {field.name: field for field in (*SCHEMA, *DERIVED_COLUMNS)}
 # The names of the fields of each section, by name of the section.
 _FIELDS_BY_SECTION = {
-    section: tuple(f.name for f in rows(cls)) for section, cls in COMPOSITES.items()
+    section: tuple(f.name for f in rows(cls)) for section, cls in COMPOSITE_CLASSES.items()
 }
 # The columns of the sets ``all`` and ``lean``, by set and `maps`. With maps="map", ``lean`` leaves
 # out VARIANT columns, because some readers do not support that type.
@@ -371,7 +379,7 @@ def _columns_of_path(path: Path) -> tuple[str, ...]:
         return (entry_name(section, path.key),)
     if section in MAPS:
         return (section,)
-    fields = rows(COMPOSITES[section])
+    fields = rows(COMPOSITE_CLASSES[section])
     if path.index >= 0:
         return (fields[path.index].name,)
     return tuple(column.name for field in fields for column in _columns_of_field(field))
@@ -403,8 +411,8 @@ def _plan_of(names: tuple[str, ...], maps: MapsAs) -> Plan:
             result.append(pick.field)
             if pick.type is not None or pick.name != pick.struct_name:
                 entries[pick.name] = pick
-        elif name in COMPUTED:
-            column = COMPUTED[name]
+        elif name in COMPUTED_COLUMNS:
+            column = COMPUTED_COLUMNS[name]
             read_fields |= {
                 input_name: _FIELD_BY_COLUMN[input_name] for input_name in column.inputs
             }

@@ -17,7 +17,7 @@ from amqp10msg.columns._decode import (
 )
 from amqp10msg.columns._picks import VALUE
 from amqp10msg.columns._plain import error_cells
-from amqp10msg.columns._schema import ERRORS, WIRE
+from amqp10msg.columns._schema import ERROR_COLUMNS, WIRE_COLUMN
 from amqp10msg.message import Message
 from amqp10msg.message.batch import BATCH_FORMAT
 from amqp10msg.sections import BODY_CODES, Data
@@ -28,11 +28,11 @@ from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 
 #: The type of the result of `decode_values`.
 DECODED_VALUE: pa.StructType = pa.struct(
-    [*(field for field in VALUE if field.name != "key_type"), *ERRORS]
+    [*(field for field in VALUE if field.name != "key_type"), *ERROR_COLUMNS]
 )
 #: The schema of the result of `explode_batches`.
 EXPLODED: pa.Schema = pa.schema(
-    [pa.field("row", pa.int64()), pa.field("position", pa.int32()), WIRE, *ERRORS]
+    [pa.field("row", pa.int64()), pa.field("position", pa.int32()), WIRE_COLUMN, *ERROR_COLUMNS]
 )
 #: The values of the argument `plain` of `decode_values`.
 _PLAIN_POLICIES = ("error", "encoded", "text")

@@ -111,7 +111,7 @@ def assert_judged(
 def assert_columns_judge(
     array: Any, profile: ProfileName, expected: Sequence[list[Violation] | None]
 ) -> None:
-    screen = columns.decode(array, _prefilter.COLUMNS)
+    screen = columns.decode(array, _prefilter.PREFILTER_COLUMNS)
 
     suspected = _prefilter.suspects(screen, PROFILES[profile])
 
@@ -177,7 +177,7 @@ def test_the_corpus_the_recordings_and_other_cases(profile: ProfileName) -> None
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_usual_messages_are_not_suspected(profile: ProfileName) -> None:
-    screen = columns.decode([SOUND, None, REFERENCE] * 50, _prefilter.COLUMNS)
+    screen = columns.decode([SOUND, None, REFERENCE] * 50, _prefilter.PREFILTER_COLUMNS)
 
     # A null is no message and has no body.
     expected = [] if "body-missing" not in PROFILES[profile] else [*range(1, 150, 3)]
@@ -186,7 +186,7 @@ def test_usual_messages_are_not_suspected(profile: ProfileName) -> None:
 
 def test_reserved_keys_of_a_profile_are_usual() -> None:
     known = Message(b"x", message_annotations={"iothub-enqueuedtime": 1, "x-opt-a": 2}).encode()
-    screen = columns.decode([known] * 10, _prefilter.COLUMNS)
+    screen = columns.decode([known] * 10, _prefilter.PREFILTER_COLUMNS)
 
     assert [] == _prefilter.suspects(screen, PROFILES["azure"])
     assert [*range(10)] == _prefilter.suspects(screen, PROFILES["oasis"])
@@ -243,7 +243,7 @@ def test_many_reserved_keys_need_one_pass(monkeypatch: pytest.MonkeyPatch) -> No
         Message(b"x", message_annotations={Symbol(f"k{number}"): 1}).encode()
         for number in range(1_000)
     ]
-    screen = columns.decode(octets, _prefilter.COLUMNS)
+    screen = columns.decode(octets, _prefilter.PREFILTER_COLUMNS)
 
     assert [*range(1_000)] == _prefilter.suspects(screen, PROFILES["oasis"])
     assert 1 <= len(looks) < 10

@@ -165,7 +165,8 @@ cdef cursor open_array(
     b.items -= count[0]
     if b.items < 0 or CODES[element[0]].width == NO_CODE:
         return NULL
-    # Check `count` before memory is reserved: each value has at least one byte, or no content.
+    # The caller reserves memory for `count` values: reject more values than remaining bytes, unless
+    # the values have no content.
     return p if count[0] <= stop[0] - p or CODES[element[0]].width == 0 else NULL
 
 

@@ -39,7 +39,7 @@ cdef inline bint read_span(Table* t, Cells* c, Py_ssize_t row, Span* found) noex
 
 
 cdef int put_identifier(Table* t, Out* o, Field* field, Py_ssize_t row) noexcept nogil:
-    """Write a message-id. The caller has checked the room for all types without text."""
+    """Write a message-id. The caller has checked the room for a ulong or a UUID."""
     cdef Span text, name
     cdef Code* type_
     cdef uint64_t found = 0

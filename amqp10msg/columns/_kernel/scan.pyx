@@ -30,7 +30,7 @@ from cpython.pythread cimport (
 )
 
 from amqp10msg.wire.kernel.codes import FOLLOWERS
-from amqp10msg.columns._cells import FIRST_MS, LAST_MS
+from amqp10msg.columns._cells import MIN_TIMESTAMP_MS, MAX_TIMESTAMP_MS
 from amqp10msg.columns._variant import MAX_VARIANT_BYTES
 from amqp10msg.sections import KINDS
 from amqp10msg.wire import limits as _limits
@@ -66,8 +66,8 @@ cdef uint32_t[SECTIONS + 1] FOLLOWING
 for _place, _allowed in enumerate(FOLLOWERS):
     FOLLOWING[<int> _place] = sum([_allowed[kind.code] << i for i, kind in enumerate(KINDS)])
 cdef int64_t FREE_ZERO_WIDTH = _limits.FREE_ZERO_WIDTH
-cdef int64_t FIRST = FIRST_MS
-cdef int64_t LAST = LAST_MS
+cdef int64_t FIRST = MIN_TIMESTAMP_MS
+cdef int64_t LAST = MAX_TIMESTAMP_MS
 
 # How to read a section.
 cdef enum:
@@ -76,7 +76,7 @@ cdef enum:
     MAPPING
     BODY
 
-# The source of a column of the result.
+# Where a column of the result comes from.
 cpdef enum:
     COLUMN
     MAP

@@ -3,7 +3,7 @@
 cdef enum:
     MAX_STEPS = 4096
 
-# The action of a step, after copying its bytes.
+# What a step of a template does after its bytes were copied.
 cpdef enum:
     COPY_STEP
     OPEN_STEP
@@ -176,7 +176,7 @@ cdef class Filler(Rows):
                 raise ValueError(f"fields {index} to {stop - 1} are not in 0 to {MAX_FIELDS - 1}")
             width = TEXT if way == TEXT_WAY else BOOL if way == BOOLEAN_WAY else INT64
             if column is not None and column[0] != width:
-                raise ValueError("the width of a column does not fit the way to write its cells")
+                raise ValueError("the cells of a column have the wrong width for their step")
             step.code = code
             step.rule = CODES[<int> code].rule
             fill_cells(&step.cells, column, rows)
