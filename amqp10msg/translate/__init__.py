@@ -34,7 +34,7 @@ from amqp10msg.translate._single import (
     encoded_translation,
 )
 from amqp10msg.translate.account import describe_translation
-from amqp10msg.translate.circumstances import USUAL, Circumstances, Death
+from amqp10msg.translate.circumstances import DEFAULT_CIRCUMSTANCES, Circumstances, Death
 from amqp10msg.translate.profiles import LOSSLESS, PROFILES, ProfileName, TranslationProfile
 from amqp10msg.translate.report import Action, Loss, Notes, Owner, Translation, lazy_translation
 from amqp10msg.wire.errors import AmqpError, DecodeError, TranslationError, as_bytes, expect
@@ -92,7 +92,7 @@ def to_amqp10(
     notes = Notes()
     bridge = _bridge(profile)
     try:
-        message = bridge.to_amqp10(basic, notes, circumstances or USUAL)
+        message = bridge.to_amqp10(basic, notes, circumstances or DEFAULT_CIRCUMSTANCES)
     except RecursionError:
         raise TranslationError("", "values are nested too deeply") from None
     except AmqpError:
@@ -132,7 +132,7 @@ def to_basic(
         ValueError: the profile does not exist.
         TypeError: `message` is not a `Message`.
     """
-    circumstances = circumstances or USUAL
+    circumstances = circumstances or DEFAULT_CIRCUMSTANCES
     engine = _engine_of(profile)
     try:
         fast = basic_translation(message, engine, circumstances, _find_losses)
@@ -269,7 +269,7 @@ def encoded_to_amqp10(
         ValueError: the profile does not exist.
         TypeError: the body is not bytes.
     """
-    circumstances = circumstances or USUAL
+    circumstances = circumstances or DEFAULT_CIRCUMSTANCES
     engine = _engine_of(profile)
     fast = None if strict else encoded_translation(content, engine, circumstances)
     if fast is not None:
@@ -311,7 +311,7 @@ def encoded_to_basic(
         ValueError: the profile does not exist.
         TypeError: `data` is not bytes.
     """
-    circumstances = circumstances or USUAL
+    circumstances = circumstances or DEFAULT_CIRCUMSTANCES
     engine = _engine_of(profile)
     octets = as_bytes(data, "encoded_to_basic")
     translation: Any

@@ -15,8 +15,8 @@ from typing import Any
 
 from amqp10msg.basic.tables import FieldArray, FieldTable, as_array, as_table, seconds_of
 from amqp10msg.brokers import DEATHS, RECEIVED_TIME, STREAM_FILTER_VALUE
-from amqp10msg.translate._delivery import ADDED_HEADER_LETTERS, PER_DELIVERY_NAMES
-from amqp10msg.translate.rabbitmq.sections import SAVED_SECTIONS
+from amqp10msg.translate._delivery import ADDED_HEADER_LETTERS, PER_DELIVERY_HEADER_NAMES
+from amqp10msg.translate.rabbitmq.sections import HEADER_BY_SAVED_SECTION
 from amqp10msg.translate.residual import NAME
 from amqp10msg.translate.table import INTEGER_TYPE_BY_LETTER, ROWS, Row, is_text
 from amqp10msg.wire.kernel.codes import MIN_SIZES
@@ -33,22 +33,22 @@ from amqp10msg.wire.primitives import (
 # Values.
 
 
-class _Nothing:
+class _Inexpressible:
     """The sentinel for a value that the target protocol cannot express."""
 
     def __repr__(self) -> str:
-        return "NOTHING"
+        return "INEXPRESSIBLE"
 
 
-NOTHING = _Nothing()
+INEXPRESSIBLE = _Inexpressible()
 # The result of `to_field` for a value that no field can hold.
-_NO_FIELD: tuple[str, Any, bool] = ("", None, False)
+_NO_FIELD_RESULT: tuple[str, Any, bool] = ("", None, False)
 _MAX_TIMESTAMP_MS = 2**63 - 1  # highest timestamp in 1.0
 # Maximum number of zero-width elements in a 1.0 array that is converted to a header.
-_MAX_ZERO_WIDTH = 64
+_MAX_ZERO_WIDTH_ELEMENTS = 64
 # Maximum depth of nesting. The residual carries deeper values, because the two protocols count
 # levels of nesting differently.
-_MAX_DEPTH = 64
+_MAX_NESTING_DEPTH = 64
 # The type letter for each 1.0 type that a field can express exactly.
 _EXACT_LETTERS: dict[type, str] = {
     **{cls: letter for letter, cls in INTEGER_TYPE_BY_LETTER.items()},
@@ -60,7 +60,7 @@ _EXACT_LETTERS: dict[type, str] = {
 
 
 def to_value(letter: str, value: Any, depth: int = 0) -> tuple[Any, bool]:
-    """Convert a 0-9-1 field to a 1.0 value, or NOTHING; return it and whether it is exact.
+    """Convert a 0-9-1 field to a 1.0 value, or INEXPRESSIBLE; return it and whether it is exact.
 
     Args:
         letter: the type letter of the field.
@@ -78,12 +78,12 @@ def to_value(letter: str, value: Any, depth: int = 0) -> tuple[Any, bool]:
     if letter == "l":
         return value, True
     if letter == "V":
-        return (NOTHING, False) if depth == 0 else (None, True)
+        return (INEXPRESSIBLE, False) if depth == 0 else (None, True)
     if letter in "LU":
         return (Short(value) if letter == "U" else value), False
     if letter in "fd":
         if not math.isfinite(value):
-            return NOTHING, False
+            return INEXPRESSIBLE, False
         return (Float(value) if letter == "f" and type(value) is not Float else value), True
     if letter in "Sx":
         octets = value.encode("utf-8") if isinstance(value, str) else bytes(value)
@@ -91,15 +91,15 @@ def to_value(letter: str, value: Any, depth: int = 0) -> tuple[Any, bool]:
     if letter == "T":
         value = seconds_of(value)
         if not 0 <= value * 1000 <= _MAX_TIMESTAMP_MS:
-            return NOTHING, False
+            return INEXPRESSIBLE, False
         return Timestamp(value * 1000), True
-    if not 0 <= depth < _MAX_DEPTH:
-        return NOTHING, False
+    if not 0 <= depth < _MAX_NESTING_DEPTH:
+        return INEXPRESSIBLE, False
     if letter == "A":
         return _array_to_list(value, depth + 1)
     if letter == "F":
         return _table_to_map(value, depth + 1)
-    return NOTHING, False
+    return INEXPRESSIBLE, False
 
 
 def _array_to_list(array: Any, depth: int) -> tuple[Any, bool]:
@@ -109,8 +109,8 @@ def _array_to_list(array: Any, depth: int) -> tuple[Any, bool]:
     items = []
     for letter, value in array.entries:
         item, same = to_value(letter, value, depth)
-        if item is NOTHING:
-            return NOTHING, False
+        if item is INEXPRESSIBLE:
+            return INEXPRESSIBLE, False
         items.append(item)
         exact = exact and same
     return items, exact
@@ -123,11 +123,11 @@ def _table_to_map(table: Any, depth: int) -> tuple[Any, bool]:
     entries: dict[str, Any] = {}
     for name, letter, value in table.entries:
         item, same = to_value(letter, value, depth)
-        if item is NOTHING:
-            return NOTHING, False
+        if item is INEXPRESSIBLE:
+            return INEXPRESSIBLE, False
         exact = exact and same
         if not is_text(name):
-            return NOTHING, False
+            return INEXPRESSIBLE, False
         if name in entries:
             exact = False
         else:
@@ -146,14 +146,18 @@ def to_field(value: Any, depth: int = 0) -> tuple[str, Any, bool]:
     if letter is not None:
         return letter, (int(value) if letter in "bBsuIi" else value), True
     if cls is float or cls is Float:
-        return ("d" if cls is float else "f", value, True) if math.isfinite(value) else _NO_FIELD
+        return (
+            ("d" if cls is float else "f", value, True)
+            if math.isfinite(value)
+            else _NO_FIELD_RESULT
+        )
     if value is None:
         return "V", None, True
     if cls is Timestamp:
         if value < 0:
-            return _NO_FIELD
+            return _NO_FIELD_RESULT
         return "T", int(value) // 1000, value % 1000 == 0
-    if depth < _MAX_DEPTH:
+    if depth < _MAX_NESTING_DEPTH:
         if cls is list:
             return _list_to_array(value, depth + 1)
         if cls is dict:
@@ -167,7 +171,7 @@ def to_field(value: Any, depth: int = 0) -> tuple[str, Any, bool]:
         return "S", str(value), False
     if cls is uuid.UUID:
         return "S", f"urn:uuid:{value}", False
-    return _NO_FIELD
+    return _NO_FIELD_RESULT
 
 
 def _is_amplified(array: Array) -> bool:
@@ -176,7 +180,9 @@ def _is_amplified(array: Array) -> bool:
     A header needs one to five bytes per element. The residual carries such an array instead.
     """
     code = array.code
-    return code is not None and MIN_SIZES[code] == 0 and len(array.values) > _MAX_ZERO_WIDTH
+    return (
+        code is not None and MIN_SIZES[code] == 0 and len(array.values) > _MAX_ZERO_WIDTH_ELEMENTS
+    )
 
 
 def _list_to_array(values: list[Any], depth: int) -> tuple[str, Any, bool]:
@@ -186,7 +192,7 @@ def _list_to_array(values: list[Any], depth: int) -> tuple[str, Any, bool]:
     for item in values:
         letter, value, same = to_field(item, depth)
         if not letter:
-            return _NO_FIELD
+            return _NO_FIELD_RESULT
         entries.append((letter, value))
         exact = exact and same
     return "A", FieldArray.of(entries), exact
@@ -199,7 +205,7 @@ def _map_to_table(mapping: Mapping[Any, Any], depth: int) -> tuple[str, Any, boo
     for key, item in mapping.items():
         letter, value, same = to_field(item, depth)
         if not letter or type(key) not in (str, Symbol) or len(key.encode("utf-8")) > 255:
-            return _NO_FIELD
+            return _NO_FIELD_RESULT
         entries.append((str(key), letter, value))
         exact = exact and same and type(key) is str
     return "F", FieldTable.of(entries), exact
@@ -210,38 +216,38 @@ def _map_to_table(mapping: Mapping[Any, Any], depth: int) -> tuple[str, Any, boo
 #: The rows of the correspondence, by the key of the annotation for the property.
 ROW_BY_ANNOTATION: dict[str, Row] = {row.annotation: row for row in ROWS}
 # Keys of annotations that hold the residual or a property, instead of a header.
-_RESERVED_KEYS = {NAME, *ROW_BY_ANNOTATION}
+_RESERVED_ANNOTATION_KEYS = {NAME, *ROW_BY_ANNOTATION}
 #: Headers that RabbitMQ refuses unless they are arrays; an application property cannot be one.
 ROUTE_HEADERS = {"CC", "BCC"}
 #: Headers that RabbitMQ 3.10 and 4 interpret as encoded sections of a 1.0 message. If a section is
 #: invalid, the consumers' connections end.
-SECTION_HEADERS = set(SAVED_SECTIONS.values())
+SAVED_SECTION_HEADERS = set(HEADER_BY_SAVED_SECTION.values())
 #: Maximum size in bytes of a stream's filter value.
-_MAX_FILTER_VALUE = 4096
+_MAX_FILTER_VALUE_SIZE = 4096
 #: A stream of RabbitMQ 4 stores CC routes in this annotation, and 0-9-1 properties in annotations
-#: with the prefix `_STORED_BASIC_PREFIX`. It does not deliver a sender's headers with such names,
-#: and some of them end the consumer's connection.
-STORED_ROUTES_KEY = "x-cc"
-_STORED_BASIC_PREFIX = "x-basic-"
+#: with the prefix `_STORED_PROPERTY_PREFIX`. It does not deliver a sender's headers with such
+#: names, and some of them end the consumer's connection.
+STORED_CC_ROUTES_KEY = "x-cc"
+_STORED_PROPERTY_PREFIX = "x-basic-"
 #: Headers whose values must have a certain type. A stream ends the publisher's connection if the
 #: filter value is not text, and does not deliver a record of deaths that is not an array.
 TYPE_RESTRICTED_HEADERS = {STREAM_FILTER_VALUE, "x-death"}
 #: Names of headers and annotations that RabbitMQ overwrites, or does not deliver to consumers.
-BROKER_NAMES = {
-    *PER_DELIVERY_NAMES,
-    STORED_ROUTES_KEY,
+BROKER_RESERVED_NAMES = {
+    *PER_DELIVERY_HEADER_NAMES,
+    STORED_CC_ROUTES_KEY,
     DEATHS,
     RECEIVED_TIME,
     "x-exchange",
     "x-routing-key",
 }
 #: Keys of annotations that RabbitMQ 4 does not deliver to 0-9-1 consumers as headers.
-UNDELIVERED_ANNOTATIONS = {*BROKER_NAMES, "x-death"}
+UNDELIVERED_ANNOTATIONS = {*BROKER_RESERVED_NAMES, "x-death"}
 
 
 def _is_of_broker(name: str) -> bool:
     """Whether RabbitMQ reserves a name of headers and annotations for itself."""
-    return name in BROKER_NAMES or name.startswith(_STORED_BASIC_PREFIX)
+    return name in BROKER_RESERVED_NAMES or name.startswith(_STORED_PROPERTY_PREFIX)
 
 
 def annotation_of(name: str) -> Symbol | None:
@@ -249,11 +255,11 @@ def annotation_of(name: str) -> Symbol | None:
 
     A name ``x-opt-…`` is unchanged; other names get the prefix ``x-opt-``.
     """
-    if not name.isascii() or "\0" in name or name in SECTION_HEADERS or _is_of_broker(name):
+    if not name.isascii() or "\0" in name or name in SAVED_SECTION_HEADERS or _is_of_broker(name):
         return None
     if not name.startswith("x-opt-"):
         return Symbol("x-opt-" + name)
-    if name.startswith("x-opt-x-") or name in _RESERVED_KEYS:
+    if name.startswith("x-opt-x-") or name in _RESERVED_ANNOTATION_KEYS:
         return None
     return Symbol(name)
 
@@ -268,13 +274,13 @@ def header_of(key: Any) -> tuple[str, bool] | None:
     if not key.startswith("x-") or "\0" in key:
         return None
     if (
-        key in _RESERVED_KEYS
+        key in _RESERVED_ANNOTATION_KEYS
         or key in UNDELIVERED_ANNOTATIONS
-        or key.startswith(_STORED_BASIC_PREFIX)
+        or key.startswith(_STORED_PROPERTY_PREFIX)
     ):
         return None
     name = key[6:] if key.startswith("x-opt-x-") else str(key)
-    if name in SECTION_HEADERS or len(name) > 255 or _is_of_broker(name):
+    if name in SAVED_SECTION_HEADERS or len(name) > 255 or _is_of_broker(name):
         return None
     return name, annotation_of(name) == key
 
@@ -290,7 +296,7 @@ def property_name(key: Any) -> tuple[str, bool] | None:
         or "\0" in key
         or key == NAME
         or key in ROUTE_HEADERS
-        or key in SECTION_HEADERS
+        or key in SAVED_SECTION_HEADERS
     ):
         return None
     # After a delivery, headers with these names would look like headers that the broker added.
@@ -323,7 +329,7 @@ def _is_deliverable(name: str, item: Any) -> bool:
         return (
             type(item) is str
             and "\0" not in item
-            and len(item.encode("utf-8")) <= _MAX_FILTER_VALUE
+            and len(item.encode("utf-8")) <= _MAX_FILTER_VALUE_SIZE
         )
     return type(item) is list
 
@@ -331,11 +337,11 @@ def _is_deliverable(name: str, item: Any) -> bool:
 def header_value(name: str, letter: str, value: Any) -> tuple[Any, bool]:
     """Convert a header to a 1.0 value; return the value and whether it is exact.
 
-    The value is NOTHING if 1.0 cannot hold it, or brokers would not deliver it.
+    The value is INEXPRESSIBLE if 1.0 cannot hold it, or brokers would not deliver it.
     """
     item, exact = to_value(letter, value, 0 if name.startswith("x-") else -1)
     if name in TYPE_RESTRICTED_HEADERS and not _is_deliverable(name, item):
-        return NOTHING, False
+        return INEXPRESSIBLE, False
     return item, exact
 
 

@@ -42,16 +42,16 @@ from amqp10msg.translate._to_basic import (
 from amqp10msg.translate.losses import TO_BASIC_LOSSES
 from amqp10msg.translate.report import Notes, path_of_key
 from amqp10msg.translate.residual import (
-    DATA_HEADS,
+    DATA_HEADS_KEY,
     ENCODED_NULL,
-    HEADER_INDEXES,
-    MESSAGE_FORMAT,
-    MESSAGE_IN_PAYLOAD,
-    ROUTE_FIRST,
-    SPARSE_APPLICATION,
-    SPARSE_PROPERTIES,
-    UNMARKED_SECTIONS,
-    WHOLE_MESSAGE,
+    HEADER_INDEXES_KEY,
+    MESSAGE_FORMAT_KEY,
+    MESSAGE_IN_PAYLOAD_KEY,
+    ROUTE_FIRST_KEY,
+    SPARSE_APPLICATION_KEY,
+    SPARSE_PROPERTIES_KEY,
+    UNMARKED_SECTIONS_KEY,
+    WHOLE_MESSAGE_KEY,
     is_of_message,
 )
 from amqp10msg.wire import kernel
@@ -68,13 +68,13 @@ from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import Symbol
 
 # The keys that a new residual may have if the message also has a residual from 0-9-1.
-_KEYS_BESIDES_RESIDUAL = (
-    UNMARKED_SECTIONS,
+_SECOND_RESIDUAL_KEYS = (
+    UNMARKED_SECTIONS_KEY,
     DELIVERY_ANNOTATIONS_CODE,
     APPLICATION_PROPERTIES_CODE,
     FOOTER_CODE,
-    SPARSE_PROPERTIES,
-    SPARSE_APPLICATION,
+    SPARSE_PROPERTIES_KEY,
+    SPARSE_APPLICATION_KEY,
 )
 
 
@@ -134,7 +134,9 @@ def _restore_original(basic: BasicMessage, notes: Notes) -> Message:
             notes.losses.clear()
     message = draft_of(basic, entries, notes).message(basic)
     notes.add_carried(
-        f"headers[{residual.NAME!r}]", value, "it is not a residual, or damaged, and is ignored"
+        f"headers[{residual.NAME!r}]",
+        value,
+        "it is not a residual, or damaged, and is ignored",
     )
     return message
 
@@ -194,7 +196,7 @@ def _finish(draft: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
     is_certain = not carry_encodings(draft) and draft.is_certain
     if draft.saved is not None:
         # Carry values that headers cannot express, but drop unusual encodings of other values.
-        for code in (SPARSE_PROPERTIES, SPARSE_APPLICATION):
+        for code in (SPARSE_PROPERTIES_KEY, SPARSE_APPLICATION_KEY):
             if code in by_rules:
                 draft.carried[code] = by_rules[code]
         clashing: set[str] = set()
@@ -208,7 +210,7 @@ def _finish(draft: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
         return _fit_into_frame(draft.basic, draft.wire, message.message_format, notes)
     message_format = message.message_format
     if draft.route_position == "first":
-        draft.carried[ROUTE_FIRST] = 1
+        draft.carried[ROUTE_FIRST_KEY] = 1
     annotations = message.message_annotations
     if (
         annotations is not None
@@ -224,10 +226,10 @@ def _finish(draft: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
     indexes = name_order(draft.entries)
     is_ordered = indexes == list(range(len(indexes)))
     if not is_ordered:
-        draft.carried[HEADER_INDEXES] = indexes
+        draft.carried[HEADER_INDEXES_KEY] = indexes
     basic = _with_residual(draft.basic, draft.carried)
-    # Also try it with sorted headers, because a broker may sort them: then `HEADER_INDEXES` must
-    # restore their order.
+    # Also try it with sorted headers, because a broker may sort them: then the entry
+    # `HEADER_INDEXES_KEY` must restore their order.
     if not is_certain and not (
         _round_trips(basic, draft.wire, message_format)
         and (is_ordered or _round_trips(_with_sorted_headers(basic), draft.wire, message_format))
@@ -259,18 +261,18 @@ def _finish_restored(draft: BasicDraft, clashing: set[str], notes: Notes) -> Bas
     """
     basic = restored_basic(draft, notes)
     carried = {
-        code: value for code, value in draft.carried.items() if code in _KEYS_BESIDES_RESIDUAL
+        code: value for code, value in draft.carried.items() if code in _SECOND_RESIDUAL_KEYS
     }
-    if fields := carried.pop(SPARSE_PROPERTIES, None):
+    if fields := carried.pop(SPARSE_PROPERTIES_KEY, None):
         fields = {index: octets for index, octets in fields.items() if octets != ENCODED_NULL}
         if fields:
-            carried[SPARSE_PROPERTIES] = fields
+            carried[SPARSE_PROPERTIES_KEY] = fields
     notes.losses = [loss for loss in notes.losses if loss.path not in draft.restored]
-    # Losses with these paths become permanent. `DATA_HEADS` is the division of the body into data
-    # sections, which is dropped.
+    # Losses with these paths become permanent. The entry `DATA_HEADS_KEY`, the division of the body
+    # into data sections, is dropped.
     lost_paths = (
         *("header", "message-annotations"),
-        *(["body"] if DATA_HEADS in draft.carried else []),
+        *(["body"] if DATA_HEADS_KEY in draft.carried else []),
         *(path_of_key("application-properties", key) for key in clashing),
     )
     for position, loss in enumerate(notes.losses):
@@ -335,9 +337,9 @@ def _round_trips(basic: BasicMessage, wire: bytes, message_format: int) -> bool:
 def _whole_content(wire: bytes, message_format: int) -> dict[int, Any]:
     """Return the content of a residual that holds a whole message."""
     return (
-        {WHOLE_MESSAGE: wire, MESSAGE_FORMAT: message_format}
+        {WHOLE_MESSAGE_KEY: wire, MESSAGE_FORMAT_KEY: message_format}
         if message_format
-        else {WHOLE_MESSAGE: wire}
+        else {WHOLE_MESSAGE_KEY: wire}
     )
 
 
@@ -372,7 +374,7 @@ def _fit_into_frame(
     table: Any = basic.properties.headers
     if table is None:
         return basic
-    if len(wire) - len(basic.body) <= residual.MAX_FITTING_SIZE and not any(
+    if len(wire) - len(basic.body) <= residual.MAX_SIZE_FITTING_FRAME and not any(
         entry[1] in "AF" for entry in table.entries
     ):
         return basic
@@ -386,9 +388,9 @@ def _fit_into_frame(
     properties.content_encoding = properties.type = None
     return _with_residual(
         basic,
-        {MESSAGE_IN_PAYLOAD: 1, MESSAGE_FORMAT: message_format}
+        {MESSAGE_IN_PAYLOAD_KEY: 1, MESSAGE_FORMAT_KEY: message_format}
         if message_format
-        else {MESSAGE_IN_PAYLOAD: 1},
+        else {MESSAGE_IN_PAYLOAD_KEY: 1},
     )
 
 

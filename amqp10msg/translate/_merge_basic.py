@@ -10,21 +10,21 @@ from amqp10msg.basic.properties import decode_field, decode_table
 from amqp10msg.basic.tables import FieldTable
 from amqp10msg.sections import BODY_CODES
 from amqp10msg.sections.parts import octets_of_sections
-from amqp10msg.translate._headers import NOTHING, header_value, section_and_key
+from amqp10msg.translate._headers import INEXPRESSIBLE, header_value, section_and_key
 from amqp10msg.translate._to_amqp10 import is_delivered
 from amqp10msg.translate._to_basic import BasicDraft
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.residual import (
-    EMPTY_TABLE,
-    EXCHANGE,
-    HEADER_FIELDS,
-    HEADER_TABLE,
-    MARKED_SECTIONS,
-    ROUTING_KEY,
-    SPARSE_APPLICATION,
-    SPARSE_PROPERTIES,
-    UNMARKED_SECTIONS,
-    X_HEADER_TABLE_INDEXES,
+    EMPTY_TABLE_KEY,
+    EXCHANGE_KEY,
+    HEADER_FIELDS_KEY,
+    HEADER_TABLE_KEY,
+    MARKED_SECTIONS_KEY,
+    ROUTING_KEY_KEY,
+    SPARSE_APPLICATION_KEY,
+    SPARSE_PROPERTIES_KEY,
+    UNMARKED_SECTIONS_KEY,
+    X_HEADER_TABLE_INDEXES_KEY,
 )
 from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE_PROPERTY, PROPERTY_FIELDS, ROWS
 from amqp10msg.wire.primitives import identical
@@ -40,13 +40,13 @@ def restored_basic(draft: BasicDraft, notes: Notes) -> BasicMessage:
     content = draft.saved or {}
     basic = draft.basic
     message = draft.message
-    if content.get(MARKED_SECTIONS) == 1 and (
+    if content.get(MARKED_SECTIONS_KEY) == 1 and (
         payload := octets_of_sections(draft.wire, BODY_CODES)
     ):
         basic.body = payload
         basic.properties.type = ENCODED_SECTIONS_TYPE_PROPERTY
         draft.restored.add("body")
-        draft.carried.pop(UNMARKED_SECTIONS, None)
+        draft.carried.pop(UNMARKED_SECTIONS_KEY, None)
     body = message.body[0] if isinstance(message.body, list) else message.body
     is_data = type(body).__name__ == "Data"
     for row in ROWS:
@@ -71,7 +71,7 @@ def restored_basic(draft: BasicDraft, notes: Notes) -> BasicMessage:
             setattr(basic.properties, row.name, value)
             draft.restored.add(f"{row.section}.{row.field.replace('_', '-')}")
             if row.section == "properties":
-                _drop_carried(draft, SPARSE_PROPERTIES, PROPERTY_FIELDS.index(row.field))
+                _drop_carried(draft, SPARSE_PROPERTIES_KEY, PROPERTY_FIELDS.index(row.field))
         else:
             notes.add(
                 f"properties.{row.name.replace('_', '-')}",
@@ -80,11 +80,11 @@ def restored_basic(draft: BasicDraft, notes: Notes) -> BasicMessage:
                 getattr(basic.properties, row.name),
                 "the message was edited: the original is stale",
             )
-    if EXCHANGE in content and not (basic.exchange or basic.routing_key):
-        basic.exchange = content[EXCHANGE].decode("utf-8", "surrogateescape")
-        basic.routing_key = content.get(ROUTING_KEY, b"").decode("utf-8", "surrogateescape")
+    if EXCHANGE_KEY in content and not (basic.exchange or basic.routing_key):
+        basic.exchange = content[EXCHANGE_KEY].decode("utf-8", "surrogateescape")
+        basic.routing_key = content.get(ROUTING_KEY_KEY, b"").decode("utf-8", "surrogateescape")
     entries = _restored_headers(draft, content)
-    if entries or (content.get(EMPTY_TABLE) == 1 and not draft.entries):
+    if entries or (content.get(EMPTY_TABLE_KEY) == 1 and not draft.entries):
         basic.properties.headers = FieldTable.of(entries)
     else:
         basic.properties.headers = None
@@ -93,12 +93,12 @@ def restored_basic(draft: BasicDraft, notes: Notes) -> BasicMessage:
 
 def _restored_headers(draft: BasicDraft, content: dict[int, Any]) -> list[Any]:
     """Return the original headers from the residual, but the current values of edited headers."""
-    if HEADER_TABLE in content:
-        return _merge_table(draft, decode_table(content[HEADER_TABLE]).entries)
+    if HEADER_TABLE_KEY in content:
+        return _merge_table(draft, decode_table(content[HEADER_TABLE_KEY]).entries)
     entries = list(draft.entries)
-    if HEADER_FIELDS in content:
-        _restore_fields(draft, entries, content[HEADER_FIELDS])
-    indexes = content.get(X_HEADER_TABLE_INDEXES)
+    if HEADER_FIELDS_KEY in content:
+        _restore_fields(draft, entries, content[HEADER_FIELDS_KEY])
+    indexes = content.get(X_HEADER_TABLE_INDEXES_KEY)
     if indexes is not None:
         return _insert_x_headers(
             entries[: draft.application_count], entries[draft.application_count :], indexes
@@ -118,15 +118,15 @@ def _restore_fields(draft: BasicDraft, entries: list[Any], fields: dict[str, byt
             continue
         letter, value = decode_field(octets)
         mapped, _ = header_value(name, letter, value)
-        if mapped is not NOTHING and identical(mapped, current[key]):
+        if mapped is not INEXPRESSIBLE and identical(mapped, current[key]):
             entries[index] = (name, letter, value)
             if key == ("p", name):
-                _drop_carried(draft, SPARSE_APPLICATION, name)
+                _drop_carried(draft, SPARSE_APPLICATION_KEY, name)
 
 
 def _drop_carried(draft: BasicDraft, code: int, key: Any) -> None:
     """Remove a restored field or property from the new residual, and mark it as restored."""
-    if code == SPARSE_APPLICATION:
+    if code == SPARSE_APPLICATION_KEY:
         draft.restored.add(f"application-properties[{key!r}]")
     entries = draft.carried.get(code)
     if entries is not None:
@@ -176,14 +176,14 @@ def _merge_table(draft: BasicDraft, original: list[Any]) -> list[Any]:
     edited: set[str] = set()
     for index, (name, letter, value) in enumerate(original):
         key = section_and_key(name)
-        mapped, _ = header_value(name, letter, value) if key is not None else (NOTHING, False)
-        if mapped is NOTHING or name in represented:
+        mapped, _ = header_value(name, letter, value) if key is not None else (INEXPRESSIBLE, False)
+        if mapped is INEXPRESSIBLE or name in represented:
             continue
         represented[name] = index
         if key not in values or not identical(mapped, values[key]):
             edited.add(name)
         elif key == ("p", name):
-            _drop_carried(draft, SPARSE_APPLICATION, name)
+            _drop_carried(draft, SPARSE_APPLICATION_KEY, name)
     for index, (name, _, _) in enumerate(original):
         # 1.0 cannot represent the original header, so the header with its name is new: an edit.
         if name in current and name not in represented:

@@ -22,7 +22,7 @@ from amqp10msg.translate._delivery import (
     without_broker_headers,
 )
 from amqp10msg.translate._headers import (
-    NOTHING,
+    INEXPRESSIBLE,
     ROW_BY_ANNOTATION,
     annotation_of,
     header_field,
@@ -43,20 +43,20 @@ from amqp10msg.translate._to_amqp10 import (
 from amqp10msg.translate.losses import TO_AMQP10_LOSSES
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.residual import (
-    DATA_HEADS,
+    DATA_HEADS_KEY,
     ENCODED_NULL,
-    HEADER_FIELDS,
-    HEADER_INDEXES,
-    HEADER_TABLE,
-    MARKED_SECTIONS,
-    MESSAGE_FORMAT,
-    MESSAGE_IN_PAYLOAD,
-    ROUTE_FIRST,
-    SPARSE_APPLICATION,
-    SPARSE_PROPERTIES,
-    UNMARKED_SECTIONS,
-    WHOLE_MESSAGE,
-    X_HEADER_TABLE_INDEXES,
+    HEADER_FIELDS_KEY,
+    HEADER_INDEXES_KEY,
+    HEADER_TABLE_KEY,
+    MARKED_SECTIONS_KEY,
+    MESSAGE_FORMAT_KEY,
+    MESSAGE_IN_PAYLOAD_KEY,
+    ROUTE_FIRST_KEY,
+    SPARSE_APPLICATION_KEY,
+    SPARSE_PROPERTIES_KEY,
+    UNMARKED_SECTIONS_KEY,
+    WHOLE_MESSAGE_KEY,
+    X_HEADER_TABLE_INDEXES_KEY,
     pad_with_nulls,
     section_octets,
 )
@@ -79,7 +79,7 @@ from amqp10msg.wire.primitives import HEAD_SIZES, Symbol, identical
 _SAME_ENCODING_TYPES = {str, int, bool, bytes}
 _ROWS_BY_FIELD = {row.field: row for row in ROWS if row.section}
 _ROW_NUMBER_BY_PATH = {f"properties.{row.name.replace('_', '-')}": row.number for row in ROWS}
-_ROWS_BY_PROPERTIES_INDEX = tuple(_ROWS_BY_FIELD.get(name) for name in PROPERTY_FIELDS)
+_ROW_BY_FIELD_INDEX = tuple(_ROWS_BY_FIELD.get(name) for name in PROPERTY_FIELDS)
 
 
 def restored_message(
@@ -104,7 +104,7 @@ def restored_message(
     Raises:
         AmqpError, ValueError: this library did not write the residual.
     """
-    if WHOLE_MESSAGE in content or MESSAGE_IN_PAYLOAD in content:
+    if WHOLE_MESSAGE_KEY in content or MESSAGE_IN_PAYLOAD_KEY in content:
         return _restore_whole(basic, entries, content, notes, to_basic)
     original = _original_annotations(content)
     annotation_headers = _header_names(original)
@@ -123,7 +123,7 @@ def _without_broker_additions(
     if basic.exchange or basic.routing_key:
         basic, remaining = without_broker_headers(basic, entries, notes, annotation_headers)
         entries = remaining or []
-    indexes = content.get(HEADER_INDEXES, [])
+    indexes = content.get(HEADER_INDEXES_KEY, [])
     if indexes and is_in_name_order(entries):
         entries = _restore_order(indexes, entries, annotation_headers)
     table = FieldTable.of(entries) if entries else None
@@ -173,12 +173,12 @@ def _restore_whole(
     to_basic: Callable[[Message, Notes], BasicMessage],
 ) -> Message:
     """Restore a message, with edits, whose residual or payload is the whole original message."""
-    wire = basic.body if MESSAGE_IN_PAYLOAD in content else content[WHOLE_MESSAGE]
+    wire = basic.body if MESSAGE_IN_PAYLOAD_KEY in content else content[WHOLE_MESSAGE_KEY]
     try:
         original = Message.decode(wire, limits=UNLIMITED)
     except DecodeError:
         original = Message.decode(wire, limits=UNLIMITED, strict=False)
-    original.message_format = content.get(MESSAGE_FORMAT, 0)
+    original.message_format = content.get(MESSAGE_FORMAT_KEY, 0)
     original_basic = to_basic(original, Notes())
     headers = original_basic.properties.headers
     original_entries = headers.entries[:-1] if isinstance(headers, FieldTable) else []
@@ -212,10 +212,10 @@ def _restore_whole(
             heads.append(wire[start : content_start + HEAD_SIZES[wire[content_start]]])
         elif code not in BODY_CODES:
             sections[code] = wire[start:end]
-    if MESSAGE_IN_PAYLOAD in content:
+    if MESSAGE_IN_PAYLOAD_KEY in content:
         return _merge_payload(original, basic, draft, sections, notes)
     if heads:
-        sections[DATA_HEADS] = heads
+        sections[DATA_HEADS_KEY] = heads
     annotations = _original_annotations(sections)
     return _assemble(basic, draft, sections, annotations, _header_names(annotations), notes)
 
@@ -231,7 +231,7 @@ def _merge_payload(
     header_and_properties = {
         code: content[code] for code in (HEADER_CODE, PROPERTIES_CODE) if code in content
     }
-    # `_fit_into_frame` has cleared these two: a missing value is not an edit.
+    # `_fit_into_frame` has cleared content-type and -encoding: a missing value is not an edit.
     for name in ("content_type", "content_encoding"):
         value = getattr(original.properties, name, None)
         if value is not None and getattr(basic.properties, name) is None:
@@ -311,7 +311,7 @@ def _assemble(
         _body_octets(basic, draft, content),
         content.get(FOOTER_CODE, b""),
     )
-    return Message.decode(b"".join(octets), message_format=content.get(MESSAGE_FORMAT, 0))
+    return Message.decode(b"".join(octets), message_format=content.get(MESSAGE_FORMAT_KEY, 0))
 
 
 def _headers_by_name(basic: BasicMessage) -> dict[str, tuple[str, Any]]:
@@ -382,7 +382,7 @@ def _properties_octets(
 ) -> tuple[bytes, set[str]]:
     """Return the encoded properties section, and the names of the fields that were restored."""
     original_octets = content.get(PROPERTIES_CODE)
-    sparse: Any = content.get(SPARSE_PROPERTIES)
+    sparse: Any = content.get(SPARSE_PROPERTIES_KEY)
     if original_octets is None and sparse is None:
         section = draft.properties_section()
         return (b"" if section is None else kernel.encode_value(section)), set()
@@ -403,7 +403,7 @@ def _properties_octets(
     changed = False
     for index in indexes:
         value = original[index]
-        row = _ROWS_BY_PROPERTIES_INDEX[index]
+        row = _ROW_BY_FIELD_INDEX[index]
         if row is not None:
             original_value = row.backward(value)[0] if value is not None else None
             if original_value != getattr(basic.properties, row.name) and not identical(
@@ -442,7 +442,7 @@ def _application_octets(
         the names of edited headers.
     """
     original_octets = content.get(APPLICATION_PROPERTIES_CODE)
-    sparse = content.get(SPARSE_APPLICATION)
+    sparse = content.get(SPARSE_APPLICATION_KEY)
     if original_octets is None:
         size = len(draft.application)
         result = dict(draft.application)
@@ -486,7 +486,7 @@ def _application_octets(
         else:
             changed = True
             edited.add(header[0])
-        if current is not NOTHING:
+        if current is not INEXPRESSIBLE:
             result[key] = current
     for name, value in draft.application.items():
         if name not in application_headers:
@@ -539,11 +539,11 @@ def _current_value(name: str, value: Any, field: tuple[str, Any]) -> tuple[Any, 
 
 def _drop_carried_field(draft: Amqp10Draft, name: str) -> None:
     """Remove the field of a restored header from the new residual."""
-    fields = draft.carried.get(HEADER_FIELDS)
+    fields = draft.carried.get(HEADER_FIELDS_KEY)
     if fields is not None:
         fields.pop(name, None)
         if not fields:
-            del draft.carried[HEADER_FIELDS]
+            del draft.carried[HEADER_FIELDS_KEY]
 
 
 def _carry_edits(
@@ -558,9 +558,9 @@ def _carry_edits(
 ) -> dict[int, Any]:
     """Return a new residual for edits that 1.0 cannot express, and report their losses."""
     carried = dict(draft.carried)
-    carried.pop(X_HEADER_TABLE_INDEXES, None)
+    carried.pop(X_HEADER_TABLE_INDEXES_KEY, None)
     if basic.properties.type == ENCODED_SECTIONS_TYPE_PROPERTY and draft.body_octets is not None:
-        carried.pop(MARKED_SECTIONS, None)
+        carried.pop(MARKED_SECTIONS_KEY, None)
     is_stored = residual.NAME not in original
     # Report the losses of headers that `draft` could not place, except unedited original headers,
     # which are restored.
@@ -568,31 +568,31 @@ def _carry_edits(
     has_added = False
     for name in draft.unplaced:
         letter, value = headers[name]
-        item, is_exact = NOTHING, False
+        item, is_exact = INEXPRESSIBLE, False
         if name not in repeated and (name in application_headers or name in annotation_headers):
             if name not in edited:
                 continue
             item, is_exact = header_value(name, letter, value)
-        if item is NOTHING:
+        if item is INEXPRESSIBLE:
             has_added = True
             rule = TO_AMQP10_LOSSES["unplaced"]._replace(recoverable=is_stored)
             notes.add_defined(rule, f"headers[{name!r}]", value)
         elif not is_exact:
             reason = f"1.0 has no type for {letter!r}"
             notes.add(f"headers[{name!r}]", "retyped", value, item, reason)
-    if not has_added and carried.pop(HEADER_TABLE, None) is not None:
+    if not has_added and carried.pop(HEADER_TABLE_KEY, None) is not None:
         fields = {
             name: encode_field(letter, value)
             for name, (letter, value) in headers.items()
             if not _is_exact_or_untranslatable(name, letter, value)
         }
         if fields:
-            carried[HEADER_FIELDS] = fields
+            carried[HEADER_FIELDS_KEY] = fields
     losses_by_path = {loss.path: loss for loss in draft.pending_losses}
     for path, number in _ROW_NUMBER_BY_PATH.items():
         if number in carried and path in losses_by_path:
             notes.losses.append(attrs.evolve(losses_by_path[path], recoverable=is_stored))
-    for name in headers if HEADER_FIELDS in carried or HEADER_TABLE in carried else ():
+    for name in headers if HEADER_FIELDS_KEY in carried or HEADER_TABLE_KEY in carried else ():
         loss = losses_by_path.get(f"headers[{name!r}]")
         if loss is not None and loss.action != "carried":
             # The residual cannot restore an x- header if its section or key is not the one that
@@ -617,7 +617,7 @@ def _is_exact_or_untranslatable(name: str, letter: str, value: Any) -> bool:
     if section_and_key(name) is None:
         return True
     item, is_exact = header_value(name, letter, value)
-    return item is NOTHING or is_exact
+    return item is INEXPRESSIBLE or is_exact
 
 
 def _merge_annotations(
@@ -657,20 +657,20 @@ def _merge_annotations(
             elif row.value_of_annotation(value, draft.is_data) is not None and (
                 getattr(basic.properties, row.name) is None
             ):
-                current, changed = NOTHING, True
+                current, changed = INEXPRESSIBLE, True
         elif header is not None and header[0] not in names and header_field(header[0], value)[0]:
             name = header[0]
             names.add(name)
             used.add(annotation_of(name))
             field = headers.get(name)
             current, is_same = (
-                (NOTHING, False) if field is None else _current_value(name, value, field)
+                (INEXPRESSIBLE, False) if field is None else _current_value(name, value, field)
             )
             if not is_same:
                 changed = True
                 if field is not None:
                     edited.add(name)
-        if current is not NOTHING:
+        if current is not INEXPRESSIBLE:
             result[key] = current
     added = {key: value for key, value in translated.items() if key not in used}
     return {**result, **added}, changed or bool(added)
@@ -693,7 +693,7 @@ def _annotations_octets(
     original_octets = content.get(MESSAGE_ANNOTATIONS_CODE)
     if is_delivered(basic) and not {"x-exchange", "x-routing-key"} <= set(merged):
         is_changed = True
-        if original_octets is None and content.get(ROUTE_FIRST) == 1:
+        if original_octets is None and content.get(ROUTE_FIRST_KEY) == 1:
             merged = {Symbol("x-routing-key"): "", Symbol("x-exchange"): "", **merged}
         _set_route_annotations(merged, basic.exchange, basic.routing_key)
     if original_octets is not None and not is_changed:
@@ -717,9 +717,9 @@ def update_annotations_for_delivery(octets: bytes, exchange: bytes, routing_key:
 
 def _body_octets(basic: BasicMessage, draft: Amqp10Draft, content: dict[int, Any]) -> bytes:
     """Return the encoded body sections, with the original division into data sections."""
-    if content.get(UNMARKED_SECTIONS) == 1 and body_of(basic.body) is not None:
+    if content.get(UNMARKED_SECTIONS_KEY) == 1 and body_of(basic.body) is not None:
         return basic.body
-    heads = content.get(DATA_HEADS)
+    heads = content.get(DATA_HEADS_KEY)
     if heads is None or draft.body_octets is not None:
         return draft.octets_of_body()
     if not heads:

@@ -15,13 +15,13 @@ from amqp10msg.message import Message
 from amqp10msg.translate import _lossless, residual
 from amqp10msg.translate._delivery import (
     ADDED_HEADER_LETTERS,
-    PER_DELIVERY_NAMES,
+    PER_DELIVERY_HEADER_NAMES,
     without_broker_headers,
 )
 from amqp10msg.translate._merge_message import former_expiration
 from amqp10msg.translate._streams import restore_from_stream
 from amqp10msg.translate.report import Notes
-from amqp10msg.translate.residual import HEADER_INDEXES, ROUTE_FIRST
+from amqp10msg.translate.residual import HEADER_INDEXES_KEY, ROUTE_FIRST_KEY
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import AmqpError, expect
 from amqp10msg.wire.kernel.codes import MESSAGE_ANNOTATIONS_CODE
@@ -58,9 +58,9 @@ def as_published(
     table = basic.properties.headers
     added_names = {STREAM_OFFSET} if stream else set()
     if basic.redelivered or dead_letter:
-        added_names |= PER_DELIVERY_NAMES - {STREAM_OFFSET}
+        added_names |= PER_DELIVERY_HEADER_NAMES - {STREAM_OFFSET}
     if dead_letter:
-        added_names |= ADDED_HEADER_LETTERS.keys() - PER_DELIVERY_NAMES
+        added_names |= ADDED_HEADER_LETTERS.keys() - PER_DELIVERY_HEADER_NAMES
     if table is None or not added_names:
         return plain
     entries = as_table(table).entries
@@ -72,7 +72,7 @@ def as_published(
 
 
 def _drop_route_first(basic: BasicMessage) -> BasicMessage:
-    """Remove `ROUTE_FIRST` from the residual: it describes a single delivery by RabbitMQ 4.3."""
+    """Remove the entry `ROUTE_FIRST_KEY` from the residual: it describes a single delivery."""
     table = basic.properties.headers
     if table is None or residual.NAME not in table:
         return basic
@@ -81,10 +81,10 @@ def _drop_route_first(basic: BasicMessage) -> BasicMessage:
     content = residual.unpack_text(value) if (name, letter) == (residual.NAME, "S") else None
     if content is None or not residual.is_of_message(content):
         return basic
-    if content.pop(ROUTE_FIRST, None) is None:
+    if content.pop(ROUTE_FIRST_KEY, None) is None:
         return basic
     other_entries = entries[:-1]
-    remaining_keys = content.keys() - {HEADER_INDEXES}
+    remaining_keys = content.keys() - {HEADER_INDEXES_KEY}
     if remaining_keys == {MESSAGE_ANNOTATIONS_CODE} and _are_annotations_in_headers(
         content, other_entries
     ):
@@ -110,7 +110,7 @@ def _are_annotations_in_headers(content: dict[int, Any], entries: list[Any]) -> 
         return False
     if annotations is None or kernel.encode_value(annotations) != octets:
         return False
-    sender_entries = [entry for entry in entries if entry[0] not in PER_DELIVERY_NAMES]
+    sender_entries = [entry for entry in entries if entry[0] not in PER_DELIVERY_HEADER_NAMES]
     properties = BasicProperties(headers=FieldTable.of(sender_entries))
     restored = _lossless.to_amqp10(BasicMessage(properties), Notes(enabled=False))
     expected = {key: value for key, value in annotations.items() if key not in _ROUTE_ANNOTATIONS}

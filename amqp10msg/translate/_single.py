@@ -12,18 +12,18 @@ from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import PROPERTIES
 from amqp10msg.message import Message
 from amqp10msg.translate.batches import kernel
-from amqp10msg.translate.circumstances import USUAL, Circumstances
+from amqp10msg.translate.circumstances import DEFAULT_CIRCUMSTANCES, Circumstances
 from amqp10msg.translate.losses import TO_AMQP10_LOSSES
 from amqp10msg.translate.report import Loss, Notes, Translation, lazy_translation
 from amqp10msg.translate.to_amqp10_rules import AFTER_NUMBERS
 from amqp10msg.wire.errors import EncodeError
 
 _PROPERTY_PATHS = [f"properties.{row.wire_name}" for row in PROPERTIES]
-# The engine's number for what a loss is about: the index of a property, `_REDELIVERED`, or
-# `_FIRST_HEADER` plus the index of a header.
-_REDELIVERED = len(PROPERTIES)
-_FIRST_HEADER = _REDELIVERED + 1
-_LOSS_RULES = list(TO_AMQP10_LOSSES.values())
+# The engine's number for what a loss is about: the index of a property, `_REDELIVERED_SUBJECT`, or
+# `_FIRST_HEADER_SUBJECT` plus the index of a header.
+_REDELIVERED_SUBJECT = len(PROPERTIES)
+_FIRST_HEADER_SUBJECT = _REDELIVERED_SUBJECT + 1
+_TO_AMQP10_LOSS_RULES = list(TO_AMQP10_LOSSES.values())
 
 
 # An engine must be used by one thread at a time. The GIL ensures this, so all threads share the
@@ -49,13 +49,16 @@ def _engine_for(to: str, profile: str, circumstances: Circumstances) -> Any:
         return _shared_lossless_engine(to)
     if profile == "lossless":
         return _engine(to, profile, None, threading.get_ident())
-    if circumstances is not USUAL and not circumstances.is_first_delivery:
+    if circumstances is not DEFAULT_CIRCUMSTANCES and not circumstances.is_first_delivery:
         return None
     return _engine(to, profile, circumstances.user, 0 if _HAS_GIL else threading.get_ident())
 
 
 def translate_by_engine(
-    basic: BasicMessage, profile: str, notes: Notes, circumstances: Circumstances = USUAL
+    basic: BasicMessage,
+    profile: str,
+    notes: Notes,
+    circumstances: Circumstances = DEFAULT_CIRCUMSTANCES,
 ) -> bytes | None:
     """Translate a 0-9-1 message to an encoded 1.0 message; None if the engine does not support it.
 
@@ -173,18 +176,18 @@ def _make_loss(values: Any, entries: Any, subject: int, number: int, after: int)
     Args:
         values: the properties of the 0-9-1 message.
         entries: the entries of its headers.
-        subject: the index of a property, `_REDELIVERED`, or `_FIRST_HEADER` plus the index of a
-            header.
+        subject: the index of a property, `_REDELIVERED_SUBJECT`, or `_FIRST_HEADER_SUBJECT` plus
+            the index of a header.
         number: the index of the kind of loss in `TO_AMQP10_LOSSES`.
         after: the kind of the translated value, a number of `AFTER_NUMBERS`.
     """
-    action, reason, recoverable = _LOSS_RULES[number]
-    if subject < _REDELIVERED:
+    action, reason, recoverable = _TO_AMQP10_LOSS_RULES[number]
+    if subject < _REDELIVERED_SUBJECT:
         path, original = _PROPERTY_PATHS[subject], values[subject]
-    elif subject == _REDELIVERED:
+    elif subject == _REDELIVERED_SUBJECT:
         path, original = "redelivered", True
     else:
-        name, _, original = entries[subject - _FIRST_HEADER]
+        name, _, original = entries[subject - _FIRST_HEADER_SUBJECT]
         path = f"headers[{name!r}]"
         if after == AFTER_NUMBERS["binary"]:
             original = "S"

@@ -29,11 +29,11 @@ from amqp10msg.translate.rabbitmq.terms import BrokerError
 from amqp10msg.translate.rabbitmq.version import RABBITMQ_4_0, RABBITMQ_4_3
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.residual import (
-    MESSAGE_FORMAT,
-    MESSAGE_IN_PAYLOAD,
-    SPARSE_APPLICATION,
-    SPARSE_PROPERTIES,
-    WHOLE_MESSAGE,
+    MESSAGE_FORMAT_KEY,
+    MESSAGE_IN_PAYLOAD_KEY,
+    SPARSE_APPLICATION_KEY,
+    SPARSE_PROPERTIES_KEY,
+    WHOLE_MESSAGE_KEY,
     is_of_message,
 )
 from amqp10msg.translate.table import PROPERTY_FIELDS, ROWS
@@ -121,10 +121,10 @@ def _described_message(
     lossless_to_basic: Callable[[Message, Notes], BasicMessage],
 ) -> Message:
     """Return the 1.0 message that a residual describes, completed with values from the delivery."""
-    if WHOLE_MESSAGE in content or MESSAGE_IN_PAYLOAD in content:
-        wire = content.get(WHOLE_MESSAGE, basic.body)
+    if WHOLE_MESSAGE_KEY in content or MESSAGE_IN_PAYLOAD_KEY in content:
+        wire = content.get(WHOLE_MESSAGE_KEY, basic.body)
         message = Message.decode(wire, limits=UNLIMITED, strict=False)
-        message.message_format = content.get(MESSAGE_FORMAT, 0)
+        message.message_format = content.get(MESSAGE_FORMAT_KEY, 0)
         return message
     described_properties = lossless_to_basic(_message_of_sections(content), Notes()).properties
     described_headers: Any = described_properties.headers
@@ -149,13 +149,13 @@ def _message_of_sections(content: dict[int, Any]) -> Message:
     sections = {code: content[code] for code in _SECTION_CODES if code in content}
     fields = {
         PROPERTY_FIELDS[index]: kernel.decode_value(octets)
-        for index, octets in content.get(SPARSE_PROPERTIES, {}).items()
+        for index, octets in content.get(SPARSE_PROPERTIES_KEY, {}).items()
     }
     if fields:
         sections[PROPERTIES_CODE] = kernel.encode_value(Properties(**fields))
     values = {
         name: kernel.decode_value(octets)
-        for name, octets in content.get(SPARSE_APPLICATION, {}).items()
+        for name, octets in content.get(SPARSE_APPLICATION_KEY, {}).items()
     }
     if values:
         sections[APPLICATION_PROPERTIES_CODE] = kernel.encode_value(ApplicationProperties(values))

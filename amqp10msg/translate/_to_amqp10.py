@@ -20,7 +20,7 @@ from amqp10msg.sections import (
 from amqp10msg.translate import residual
 from amqp10msg.translate._delivery import encode_full_header, without_broker_headers
 from amqp10msg.translate._headers import (
-    NOTHING,
+    INEXPRESSIBLE,
     annotation_of,
     header_value,
     is_name,
@@ -29,13 +29,13 @@ from amqp10msg.translate.losses import TO_AMQP10_LOSSES as LOSSES
 from amqp10msg.translate.rabbitmq.terms import reencode_body
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.residual import (
-    EMPTY_TABLE,
-    EXCHANGE,
-    HEADER_FIELDS,
-    HEADER_TABLE,
-    MARKED_SECTIONS,
-    ROUTING_KEY,
-    X_HEADER_TABLE_INDEXES,
+    EMPTY_TABLE_KEY,
+    EXCHANGE_KEY,
+    HEADER_FIELDS_KEY,
+    HEADER_TABLE_KEY,
+    MARKED_SECTIONS_KEY,
+    ROUTING_KEY_KEY,
+    X_HEADER_TABLE_INDEXES_KEY,
 )
 from amqp10msg.translate.table import (
     ENCODED_SECTIONS_TYPE_PROPERTY,
@@ -212,7 +212,7 @@ def draft_of(basic: Any, entries: Any, notes: Any) -> Amqp10Draft:
     if basic.redelivered and not draft.is_delivered:
         notes.add_defined(LOSSES["redelivered"], "redelivered", True, 1)
     if is_routed and not draft.is_delivered:
-        for key, text in ((EXCHANGE, basic.exchange), (ROUTING_KEY, basic.routing_key)):
+        for key, text in ((EXCHANGE_KEY, basic.exchange), (ROUTING_KEY_KEY, basic.routing_key)):
             draft.carried[key] = text.encode("utf-8", "surrogateescape")
         notes.add_carried(
             "routing-key",
@@ -237,7 +237,7 @@ def _use_payload_as_sections(draft: Amqp10Draft, basic: BasicMessage) -> None:
         # This key tells the reverse translation to use the encoded sections as the payload, and to
         # set the property type. Otherwise, it would use the content of data sections, and would not
         # set the type for sections that RabbitMQ cannot deliver.
-        draft.carried[MARKED_SECTIONS] = 1
+        draft.carried[MARKED_SECTIONS_KEY] = 1
 
 
 def _translate_properties(draft: Amqp10Draft, properties: BasicProperties, notes: Notes) -> None:
@@ -285,7 +285,7 @@ def _translate_headers(draft: Amqp10Draft, entries: list[Any], notes: Notes) -> 
     whole = False
     mixed = False
     for position, (name, letter, value) in enumerate(entries):
-        item, exact = NOTHING, False
+        item, exact = INEXPRESSIBLE, False
         section: dict[Any, Any] = draft.application
         key: str | None = name if is_name(name) else None
         if name[:2] == "x-":
@@ -296,9 +296,9 @@ def _translate_headers(draft: Amqp10Draft, entries: list[Any], notes: Notes) -> 
             mixed = mixed or bool(order)
         if key is not None and key not in section:
             item, exact = header_value(name, letter, value)
-            if item is not NOTHING:
+            if item is not INEXPRESSIBLE:
                 section[key] = item
-        if item is NOTHING:
+        if item is INEXPRESSIBLE:
             whole = True
             draft.unplaced.append(name)
             notes.add_defined(LOSSES["unplaced"], f"headers[{name!r}]", value)
@@ -313,11 +313,11 @@ def _translate_headers(draft: Amqp10Draft, entries: list[Any], notes: Notes) -> 
                 recoverable=True,
             )
     if whole:
-        draft.carried[HEADER_TABLE] = encode_table(FieldTable.of(entries))
+        draft.carried[HEADER_TABLE_KEY] = encode_table(FieldTable.of(entries))
         return
     if fields:
-        draft.carried[HEADER_FIELDS] = fields
+        draft.carried[HEADER_FIELDS_KEY] = fields
     if mixed:
-        draft.carried[X_HEADER_TABLE_INDEXES] = order
+        draft.carried[X_HEADER_TABLE_INDEXES_KEY] = order
     if not entries:
-        draft.carried[EMPTY_TABLE] = 1
+        draft.carried[EMPTY_TABLE_KEY] = 1

@@ -23,13 +23,13 @@ from amqp10msg.translate.losses import TO_BASIC_LOSSES as LOSSES
 from amqp10msg.translate.rabbitmq.terms import reencode_body
 from amqp10msg.translate.report import Notes, path_of_key
 from amqp10msg.translate.residual import (
-    DATA_HEADS,
+    DATA_HEADS_KEY,
     ENCODED_NULL,
-    MESSAGE_FORMAT,
-    SPARSE,
-    SPARSE_APPLICATION,
-    SPARSE_PROPERTIES,
-    UNMARKED_SECTIONS,
+    MESSAGE_FORMAT_KEY,
+    SPARSE_APPLICATION_KEY,
+    SPARSE_KEY_OFFSET,
+    SPARSE_PROPERTIES_KEY,
+    UNMARKED_SECTIONS_KEY,
     count_padded_fields,
     is_of_basic,
     section_octets,
@@ -102,7 +102,7 @@ class BasicDraft:
         self.carried: dict[int, Any] = {}
         self.saved: dict[int, Any] | None = None
         self.restored: set[str] = set()
-        self.is_certain = len(wire) <= residual.MAX_UNTRIED_SIZE
+        self.is_certain = len(wire) <= residual.MAX_UNTRIED_MESSAGE_SIZE
         self.basic: BasicMessage = None  # type: ignore[assignment]  # set before it is read
 
     @property
@@ -151,7 +151,7 @@ def basic_draft_of(message: Message, wire: bytes, notes: Notes) -> BasicDraft:
         carry(draft, FOOTER_CODE, message.footer)
         notes.add_defined(LOSSES["carried-footer"], "footer", dict(message.footer))
     if message.message_format:
-        draft.carried[MESSAGE_FORMAT] = message.message_format
+        draft.carried[MESSAGE_FORMAT_KEY] = message.message_format
     draft.build()
     return draft
 
@@ -161,7 +161,7 @@ def _translate_body(draft: BasicDraft, notes: Notes) -> None:
     body = draft.message.body
     if body is None:
         draft.is_certain = False
-        draft.carried[DATA_HEADS] = []
+        draft.carried[DATA_HEADS_KEY] = []
         notes.add_defined(LOSSES["no-payload"], "body", None, b"")
     elif isinstance(body, Data):
         draft.payload = bytes(body.data)
@@ -169,7 +169,7 @@ def _translate_body(draft: BasicDraft, notes: Notes) -> None:
         draft.is_certain = False
         draft.payload = b"".join([bytes(part.data) for part in body])
         draft.carried[
-            DATA_HEADS
+            DATA_HEADS_KEY
         ] = []  # `carry_encodings` adds the bytes before each section's content
         notes.add_defined(LOSSES["joined"], "body", len(body), 1)
     else:
@@ -183,7 +183,7 @@ def _use_sections_as_payload(draft: BasicDraft, notes: Notes) -> None:
     reencoded = reencode_body(draft.payload)
     if reencoded is None:
         draft.is_certain = False
-        draft.carried[UNMARKED_SECTIONS] = 1
+        draft.carried[UNMARKED_SECTIONS_KEY] = 1
         reason = "RabbitMQ could not deliver it as sections: the payload is the encoded sections"
         notes.add("body", "retyped", "sections", "bytes", reason, recoverable=True)
     else:
@@ -267,7 +267,7 @@ def set_properties(draft: BasicDraft, properties: Properties, notes: Notes) -> N
         row = _ROWS_BY_FIELD.get(name)
         mapped, exact = (None, False) if row is None else row.backward(value)
         if exact and row is not None and row.form == KNOWN_SYMBOL_FORM:
-            # The reverse translation sets these two fields only if the body is data.
+            # The reverse translation sets content-type and -encoding only if the body is data.
             exact = draft.is_data and row.forward(mapped, True).target == "field"
         path = f"properties.{name.replace('_', '-')}"
         if row is not None and mapped is not None:
@@ -283,7 +283,7 @@ def set_properties(draft: BasicDraft, properties: Properties, notes: Notes) -> N
     if empty:
         draft.carried[PROPERTIES_CODE] = kernel.encode_value(properties)
     elif sparse:
-        draft.carried[SPARSE_PROPERTIES] = sparse
+        draft.carried[SPARSE_PROPERTIES_KEY] = sparse
 
 
 def _field_octets(index: int, value: Any) -> bytes:
@@ -324,7 +324,7 @@ def _translate_application_properties(draft: BasicDraft, application: Any, notes
         draft.is_certain = False
         carry(draft, APPLICATION_PROPERTIES_CODE, application)
     elif sparse:
-        draft.carried[SPARSE_APPLICATION] = sparse
+        draft.carried[SPARSE_APPLICATION_KEY] = sparse
 
 
 def property_header(
@@ -520,10 +520,10 @@ def carry_encodings(draft: BasicDraft) -> bool:
             and canonical
             and (fields := count_padded_fields(octets, canonical))
         ):
-            draft.carried.setdefault(SPARSE + code, {})[fields - 1] = ENCODED_NULL
+            draft.carried.setdefault(SPARSE_KEY_OFFSET + code, {})[fields - 1] = ENCODED_NULL
             continue
         draft.carried[code] = octets
-        draft.carried.pop(SPARSE + code, None)
+        draft.carried.pop(SPARSE_KEY_OFFSET + code, None)
     return differs
 
 
@@ -541,6 +541,6 @@ def _carry_head(draft: BasicDraft, code: int, start: int, content: int, end: int
     head = draft.wire[start : content + width]
     usual = b"\x00\x53\x75" + (b"\xa0" if end - content - width < 256 else b"\xb0")
     if isinstance(draft.message.body, list) or not head.startswith(usual):
-        draft.carried.setdefault(DATA_HEADS, []).append(head)
+        draft.carried.setdefault(DATA_HEADS_KEY, []).append(head)
         return True
     return False

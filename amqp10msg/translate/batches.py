@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from amqp10msg.basic.properties import decode_field
-from amqp10msg.translate._delivery import PER_DELIVERY_NAMES
-from amqp10msg.translate.circumstances import USUAL, Circumstances
+from amqp10msg.translate._delivery import PER_DELIVERY_HEADER_NAMES
+from amqp10msg.translate.circumstances import DEFAULT_CIRCUMSTANCES, Circumstances
 from amqp10msg.translate.rabbitmq.fields import octets, utf8_without_nul
 from amqp10msg.translate.rabbitmq.version import VERSIONS
 from amqp10msg.translate.report import as_json
@@ -23,7 +23,7 @@ from amqp10msg.translate.to_basic_rules import rules_of as basic_rules
 from amqp10msg.wire.kernel import COMPILED
 from amqp10msg.wire.reprs import encodable
 
-_DELIVERY_HEADERS = [name.encode() for name in PER_DELIVERY_NAMES]
+_PER_DELIVERY_HEADER_OCTETS = [name.encode() for name in PER_DELIVERY_HEADER_NAMES]
 
 
 def _field_json(field: bytes) -> bytes:
@@ -38,7 +38,7 @@ def _header_path(name: bytes) -> bytes:
 
 def may_have_delivery_headers(content_header: bytes) -> bool:
     """Whether a content header may contain headers that RabbitMQ adds for a single delivery."""
-    return any(name in content_header for name in _DELIVERY_HEADERS)
+    return any(name in content_header for name in _PER_DELIVERY_HEADER_OCTETS)
 
 
 def kernel(
@@ -55,7 +55,7 @@ def kernel(
     version = VERSIONS.get(profile)
     if not COMPILED or find_spec(f"{__package__}._batch.kernel") is None:
         return None
-    circumstances = circumstances or USUAL
+    circumstances = circumstances or DEFAULT_CIRCUMSTANCES
     is_common = circumstances.is_first_delivery and (to == "1.0" or not strict)
     if profile != "lossless" and (version is None or not is_common):
         return None

@@ -134,4 +134,4 @@ class Circumstances:
 
 
 #: The default: the first delivery of a message published by the user guest.
-USUAL = Circumstances()
+DEFAULT_CIRCUMSTANCES = Circumstances()

@@ -18,7 +18,7 @@ from amqp10msg.message import Message
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, Properties
 from amqp10msg.translate import residual
 from amqp10msg.translate.account import format_value, parts_of
-from amqp10msg.translate.circumstances import USUAL
+from amqp10msg.translate.circumstances import DEFAULT_CIRCUMSTANCES
 from amqp10msg.translate.profiles import PROFILES
 from amqp10msg.translate.report import Notes
 from amqp10msg.wire.errors import TranslationError
@@ -26,7 +26,7 @@ from amqp10msg.wire.primitives import Decimal64, Symbol, Timestamp, UInt, ULong
 
 __all__ = ["Row", "to_amqp10_rows", "to_basic_rows"]
 
-_UUID = uuid.UUID("58b867b0-8151-1f56-1bd4-73229807fd60")
+_SAMPLE_UUID = uuid.UUID("58b867b0-8151-1f56-1bd4-73229807fd60")
 
 
 @attrs.frozen
@@ -61,7 +61,7 @@ _BASIC_SAMPLES: tuple[tuple[str, BasicProperties], ...] = (
     ("expiration `60000`", BasicProperties(expiration="60000")),
     ("expiration `4294967297`", BasicProperties(expiration="4294967297")),
     ("message-id `m`", BasicProperties(message_id="m")),
-    ("message-id `urn:uuid:…`", BasicProperties(message_id=f"urn:uuid:{_UUID}")),
+    ("message-id `urn:uuid:…`", BasicProperties(message_id=f"urn:uuid:{_SAMPLE_UUID}")),
     ("timestamp 7", BasicProperties(timestamp=7)),
     ("type `t`", BasicProperties(type="t")),
     ("user-id `guest`", BasicProperties(user_id="guest")),
@@ -89,7 +89,7 @@ _AMQP10_SAMPLES: tuple[tuple[str, Message], ...] = (
     ("first-acquirer true", Message(b"", header=Header(first_acquirer=True))),
     ("message-id `m`", Message(b"", properties=Properties(message_id="m"))),
     ("message-id ulong", Message(b"", properties=Properties(message_id=ULong(7)))),
-    ("message-id uuid", Message(b"", properties=Properties(message_id=_UUID))),
+    ("message-id uuid", Message(b"", properties=Properties(message_id=_SAMPLE_UUID))),
     ("message-id binary", Message(b"", properties=Properties(message_id=b"\xff"))),
     ("user-id `guest`", Message(b"", properties=Properties(user_id=b"guest"))),
     ("to `q`", Message(b"", properties=Properties(to="q"))),
@@ -108,7 +108,7 @@ _AMQP10_SAMPLES: tuple[tuple[str, Message], ...] = (
     ("property ulong", Message(b"", application_properties={"k": ULong(7)})),
     ("property binary", Message(b"", application_properties={"k": b"v"})),
     ("property symbol", Message(b"", application_properties={"k": Symbol("v")})),
-    ("property uuid", Message(b"", application_properties={"k": _UUID})),
+    ("property uuid", Message(b"", application_properties={"k": _SAMPLE_UUID})),
     ("property timestamp", Message(b"", application_properties={"k": Timestamp(7000)})),
     (
         "property decimal64",
@@ -153,7 +153,7 @@ def _translate_samples(
 
     def translated_parts(message: Any) -> list[tuple[str, Any]] | None:
         try:
-            return parts_of(translate(message, Notes(), USUAL))
+            return parts_of(translate(message, Notes(), DEFAULT_CIRCUMSTANCES))
         except TranslationError:
             return None
 

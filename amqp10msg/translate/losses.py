@@ -40,8 +40,8 @@ class LossRule(NamedTuple):
 # Reasons that several kinds of loss share.
 _NO_PROPERTY_REASON = "0-9-1 has no such property"
 _NO_FOOTER_REASON = "0-9-1 has no footer"
-_JOINED_REASON = "the data sections are joined"
-_SINCE_1970_REASON = "0-9-1 has whole seconds since 1970"
+_JOINED_SECTIONS_REASON = "the data sections are joined"
+_SECONDS_SINCE_1970_REASON = "0-9-1 has whole seconds since 1970"
 
 #: Kinds of loss in translations from 0-9-1 to 1.0, by name, for all profiles.
 TO_AMQP10_LOSSES: Mapping[str, LossRule] = {
@@ -89,20 +89,20 @@ TO_BASIC_LOSSES: Mapping[str, LossRule] = {
         "dropped", "unchanged, but after a stream it is read as an unset delivery mode", True
     ),
     "no-payload": LossRule("carried", "a 0-9-1 message always has a payload", True),
-    "joined": LossRule("retyped", _JOINED_REASON, True),
+    "joined": LossRule("retyped", _JOINED_SECTIONS_REASON, True),
     "carried-delivery-annotations": LossRule("carried", "0-9-1 has no delivery-annotations", True),
     "carried-footer": LossRule("carried", _NO_FOOTER_REASON, True),
     "fact": LossRule("dropped", ADDED_AT_DELIVERY_REASON),
     "field": LossRule("dropped", _NO_PROPERTY_REASON),
     "sections": LossRule("retyped", "the encoded sections are the payload"),
-    "joined-for-good": LossRule("retyped", _JOINED_REASON),
+    "joined-for-good": LossRule("retyped", _JOINED_SECTIONS_REASON),
     "broker's-own": LossRule("dropped", BROKER_ANNOTATION_REASON),
     "number": LossRule("retyped", "the number becomes text"),
     "unsigned": LossRule("wrapped", "0-9-1 has no unsigned 64-bit number"),
     "symbol": LossRule("retyped", "a symbol becomes a long string"),
     "binary": LossRule("retyped", "a binary becomes a long string"),
     "whole-seconds": LossRule("truncated", "0-9-1 has whole seconds"),
-    "since-1970": LossRule("truncated", _SINCE_1970_REASON),
+    "since-1970": LossRule("truncated", _SECONDS_SINCE_1970_REASON),
     "group-id": LossRule("renamed", "it becomes the app-id", True),
     "queue": LossRule("renamed", "an address of a queue becomes its name", True),
     "footer": LossRule("dropped", _NO_FOOTER_REASON),

@@ -193,14 +193,14 @@ class _Derived:
     after: Step
 
     def to_amqp10(self, basic: BasicMessage, notes: Notes, circumstances: Circumstances) -> Message:
-        basic = self._run("before", basic, BasicMessage)
+        basic = self._run_step("before", basic, BasicMessage)
         message = self.base.bridge.to_amqp10(basic, notes, circumstances)
-        return self._run("after", message, Message)
+        return self._run_step("after", message, Message)
 
     def to_basic(
         self, message: Message, notes: Notes, circumstances: Circumstances
     ) -> BasicMessage:
-        message = self._run("before", message, Message)
+        message = self._run_step("before", message, Message)
         translated = basic_translation(message, self.base.engine, circumstances, self._find_losses)
         if translated is None:
             basic = self.base.bridge.to_basic(message, notes, circumstances)
@@ -208,9 +208,9 @@ class _Derived:
             translation, _ = translated
             notes.find_losses = getattr, translation, "losses"
             basic = translation.message
-        return self._run("after", basic, BasicMessage)
+        return self._run_step("after", basic, BasicMessage)
 
-    def _run(self, step: Literal["before", "after"], message: M, expected: type[M]) -> M:
+    def _run_step(self, step: Literal["before", "after"], message: M, expected: type[M]) -> M:
         changed = getattr(self, step)(message)
         if not isinstance(changed, expected):
             raise TypeError(

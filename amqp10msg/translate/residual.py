@@ -2,7 +2,8 @@
 
 A residual is an array of three items in deterministic CBOR: the version 1, the content (a map), and
 the CRC-32 (ISO-HDLC) of the encoded content. A 1.0 message has its residual as a binary in the
-message annotation `NAME`, a 0-9-1 message as base64 text (a long string) in the header `NAME`.
+message annotation `NAME`, a 0-9-1 message as base64 text (a long string) in the header
+`NAME`.
 
 The subset of CBOR (RFC 8949) has unsigned integers, byte strings, text strings, arrays, maps with
 integer or text keys, and null. The encoding is deterministic (4.2.1): definite lengths, shortest
@@ -51,34 +52,36 @@ from amqp10msg.wire.kernel.codes import (
 NAME = "x-opt-amqp10msg-residual"
 #: Maximum size in bytes of a 1.0 message whose translation can surely be translated back within all
 #: decoding limits. Larger messages must be translated back to be sure.
-MAX_UNTRIED_SIZE = 65_536
+MAX_UNTRIED_MESSAGE_SIZE = 65_536
 #: Maximum size in bytes of the 0-9-1 properties in a frame of RabbitMQ's default frame-max.
 MAX_PROPERTIES_SIZE = 131_072 - 8 - 12
 #: Maximum size in bytes of a 1.0 message without its body. Up to this size, the 0-9-1 properties
 #: fit into a frame, unless a header is an array or a table.
-MAX_FITTING_SIZE = 32_768
+MAX_SIZE_FITTING_FRAME = 32_768
 _MAX_CBOR_DEPTH = 8  # nesting of CBOR arrays and maps
-_Check: TypeAlias = Callable[[Any], bool]
+_ValueCheck: TypeAlias = Callable[[Any], bool]
 
 # Keys in the residual of an original 0-9-1 message, in addition to the numbers of its properties.
-HEADER_TABLE = 3  # the encoded table of headers
-MARKED_SECTIONS = 15  # 1 if the payload is encoded body sections, and the property type says so
-HEADER_FIELDS = 16  # a map from the name of a header to its encoded field
-X_HEADER_TABLE_INDEXES = 17  # the indexes of the x- headers in the table of headers, ascending
-EMPTY_TABLE = 18  # 1 if the message has an empty table of headers
-EXCHANGE = 19  # EXCHANGE and ROUTING_KEY: only if annotations cannot express them
-ROUTING_KEY = 20
+HEADER_TABLE_KEY = 3  # the encoded table of headers
+MARKED_SECTIONS_KEY = 15  # 1 if the payload is encoded body sections, and the property type says so
+HEADER_FIELDS_KEY = 16  # a map from the name of a header to its encoded field
+X_HEADER_TABLE_INDEXES_KEY = 17  # the indexes of the x- headers in the table of headers, ascending
+EMPTY_TABLE_KEY = 18  # 1 if the message has an empty table of headers
+EXCHANGE_KEY = 19  # EXCHANGE_KEY and ROUTING_KEY_KEY: only if annotations cannot express them
+ROUTING_KEY_KEY = 20
 # Keys in the residual of an original 1.0 message, in addition to the codes of its sections.
-WHOLE_MESSAGE = 0  # the encoded message, if other keys cannot restore it
-MESSAGE_FORMAT = 1  # the message-format
-HEADER_INDEXES = 2  # the original index of each header; the headers are sorted by name
-MESSAGE_IN_PAYLOAD = 3  # 1 if the payload is the whole message, because of too many headers
-ROUTE_FIRST = 4  # 1 if the first annotations were exchange and routing key (RabbitMQ 4.3)
-SPARSE = 0x100  # plus the code of a section: a map from some indexes or names to encoded values
-SPARSE_PROPERTIES = SPARSE + PROPERTIES_CODE
-SPARSE_APPLICATION = SPARSE + APPLICATION_PROPERTIES_CODE
-DATA_HEADS = DATA_CODE  # a list of the bytes before the content of each data section
-UNMARKED_SECTIONS = AMQP_VALUE_CODE  # 1 if the payload is body sections, and the type is not set
+WHOLE_MESSAGE_KEY = 0  # the encoded message, if other keys cannot restore it
+MESSAGE_FORMAT_KEY = 1  # the message-format
+HEADER_INDEXES_KEY = 2  # the original index of each header; the headers are sorted by name
+MESSAGE_IN_PAYLOAD_KEY = 3  # 1 if the payload is the whole message, because of too many headers
+ROUTE_FIRST_KEY = 4  # 1 if the first annotations were exchange and routing key (RabbitMQ 4.3)
+SPARSE_KEY_OFFSET = 0x100  # plus a section's code: some encoded values by index or name
+SPARSE_PROPERTIES_KEY = SPARSE_KEY_OFFSET + PROPERTIES_CODE
+SPARSE_APPLICATION_KEY = SPARSE_KEY_OFFSET + APPLICATION_PROPERTIES_CODE
+DATA_HEADS_KEY = DATA_CODE  # a list of the bytes before the content of each data section
+UNMARKED_SECTIONS_KEY = (
+    AMQP_VALUE_CODE  # 1 if the payload is body sections, and the type is not set
+)
 
 
 def pack(content: dict[int, Any]) -> bytes:
@@ -201,7 +204,7 @@ def _is_ascending(value: Any) -> bool:
     )
 
 
-def _is_octets(value: Any) -> bool:
+def _is_bytes(value: Any) -> bool:
     return isinstance(value, bytes)
 
 
@@ -210,58 +213,58 @@ def _is_one(value: Any) -> bool:
     return bool(value == 1)
 
 
-def _is_at_most(limit: int) -> _Check:
+def _is_at_most(limit: int) -> _ValueCheck:
     """Return a check for integers that are at most `limit`."""
     return lambda value: isinstance(value, int) and value <= limit
 
 
-def _is_list_of(is_item: _Check) -> _Check:
+def _is_list_of(is_item: _ValueCheck) -> _ValueCheck:
     """Return a check for lists whose items pass a check."""
     return lambda value: isinstance(value, list) and all(map(is_item, value))
 
 
-def _is_map_of(is_key: _Check, is_value: _Check = _is_octets) -> _Check:
+def _is_map_of(is_key: _ValueCheck, is_value: _ValueCheck = _is_bytes) -> _ValueCheck:
     """Return a check for maps whose keys and values pass checks."""
     return lambda value: (
         isinstance(value, dict) and (all(map(is_value, value.values())) and all(map(is_key, value)))
     )
 
 
-_MESSAGE_CHECKS: dict[Any, _Check] = {
-    **dict.fromkeys({*KIND_OF.keys() - BODY_CODES, WHOLE_MESSAGE}, _is_octets),
-    **dict.fromkeys((UNMARKED_SECTIONS, MESSAGE_IN_PAYLOAD, ROUTE_FIRST), _is_one),
-    MESSAGE_FORMAT: _is_at_most(2**32 - 1),
-    HEADER_INDEXES: _is_permutation,
-    DATA_HEADS: _is_list_of(_is_octets),
-    SPARSE_PROPERTIES: _is_map_of(_is_at_most(len(attrs.fields(Properties)) - 1)),
-    SPARSE_APPLICATION: _is_map_of(lambda name: isinstance(name, str)),
+_MESSAGE_CHECK_BY_KEY: dict[Any, _ValueCheck] = {
+    **dict.fromkeys({*KIND_OF.keys() - BODY_CODES, WHOLE_MESSAGE_KEY}, _is_bytes),
+    **dict.fromkeys((UNMARKED_SECTIONS_KEY, MESSAGE_IN_PAYLOAD_KEY, ROUTE_FIRST_KEY), _is_one),
+    MESSAGE_FORMAT_KEY: _is_at_most(2**32 - 1),
+    HEADER_INDEXES_KEY: _is_permutation,
+    DATA_HEADS_KEY: _is_list_of(_is_bytes),
+    SPARSE_PROPERTIES_KEY: _is_map_of(_is_at_most(len(attrs.fields(Properties)) - 1)),
+    SPARSE_APPLICATION_KEY: _is_map_of(lambda name: isinstance(name, str)),
 }
-_MAX_PROPERTY_NUMBERS = {"delivery_mode": 255, "priority": 255, "timestamp": 2**64 - 1}
+_MAX_NUMBER_BY_PROPERTY = {"delivery_mode": 255, "priority": 255, "timestamp": 2**64 - 1}
 
 
 def _is_shortstr(value: Any) -> bool:
     return isinstance(value, bytes) and len(value) <= 255
 
 
-_BASIC_CHECKS: dict[Any, _Check] = {
+_BASIC_CHECK_BY_KEY: dict[Any, _ValueCheck] = {
     **{
-        row.number: _is_at_most(_MAX_PROPERTY_NUMBERS[row.name])
-        if row.name in _MAX_PROPERTY_NUMBERS
+        row.number: _is_at_most(_MAX_NUMBER_BY_PROPERTY[row.name])
+        if row.name in _MAX_NUMBER_BY_PROPERTY
         else _is_shortstr
         for row in ROWS
     },
-    **dict.fromkeys((EXCHANGE, ROUTING_KEY), _is_octets),
-    **dict.fromkeys((MARKED_SECTIONS, EMPTY_TABLE), _is_one),
-    X_HEADER_TABLE_INDEXES: _is_ascending,
-    HEADER_TABLE: lambda value: isinstance(value, bytes) and bool(decode_table(value).entries),
-    HEADER_FIELDS: _is_map_of(
+    **dict.fromkeys((EXCHANGE_KEY, ROUTING_KEY_KEY), _is_bytes),
+    **dict.fromkeys((MARKED_SECTIONS_KEY, EMPTY_TABLE_KEY), _is_one),
+    X_HEADER_TABLE_INDEXES_KEY: _is_ascending,
+    HEADER_TABLE_KEY: lambda value: isinstance(value, bytes) and bool(decode_table(value).entries),
+    HEADER_FIELDS_KEY: _is_map_of(
         lambda name: isinstance(name, str) and len(name.encode("utf-8")) <= 255,
         lambda octets: isinstance(octets, bytes) and bool(decode_field(octets)),
     ),
 }
 
 
-def _passes(content: dict[Any, Any], checks: dict[Any, _Check]) -> bool:
+def _passes(content: dict[Any, Any], checks: dict[Any, _ValueCheck]) -> bool:
     """Whether a content is not empty, and has only keys of `checks`, with values that pass them."""
     try:
         return bool(content) and all(
@@ -273,12 +276,12 @@ def _passes(content: dict[Any, Any], checks: dict[Any, _Check]) -> bool:
 
 def is_of_message(content: dict[Any, Any]) -> bool:
     """Whether a content has the structure of a residual that restores a 1.0 message."""
-    return _passes(content, _MESSAGE_CHECKS)
+    return _passes(content, _MESSAGE_CHECK_BY_KEY)
 
 
 def is_of_basic(content: dict[Any, Any]) -> bool:
     """Whether a content has the structure of a residual that restores a 0-9-1 message."""
-    return _passes(content, _BASIC_CHECKS)
+    return _passes(content, _BASIC_CHECK_BY_KEY)
 
 
 def section_octets(code: int, section: Any) -> bytes:

@@ -61,7 +61,7 @@ LETTER_BY_TYPE_NAME: dict[str, str] = {
     "symbol": "S",
 }
 # Registered codings that Part 3, 3.2.4 forbids (identity) or advises against.
-_UNUSABLE_CODINGS = {"identity", "compress", "x-compress"}
+_UNUSABLE_CONTENT_ENCODINGS = {"identity", "compress", "x-compress"}
 #: The priority of a 1.0 message whose header does not set it (Part 3, 3.2.1).
 DEFAULT_PRIORITY: Any = attrs.fields(Header).priority.default
 _MAX_PRIORITY = 9  # highest priority in 0-9-1
@@ -166,7 +166,7 @@ def _content_type_to_basic(text: Any) -> tuple[Any, bool]:
 def _is_usable_coding(text: str) -> bool:
     """Whether Part 3, 3.2.4 allows a content-encoding, in any case."""
     lowered = text.lower()
-    return lowered in CODINGS and lowered not in _UNUSABLE_CODINGS
+    return lowered in CODINGS and lowered not in _UNUSABLE_CONTENT_ENCODINGS
 
 
 def _content_encoding_to_amqp10(text: str, is_data: bool) -> TranslatedProperty:
@@ -184,7 +184,7 @@ def _content_encoding_to_basic(text: Any) -> tuple[Any, bool]:
 _PERSISTENT_AS_DURABLE = TranslatedProperty("field", True)
 
 
-def _mode_to_amqp10(mode: int, _: bool) -> TranslatedProperty:
+def _delivery_mode_to_amqp10(mode: int, _: bool) -> TranslatedProperty:
     if mode == 2:
         return _PERSISTENT_AS_DURABLE
     if mode == 1:
@@ -192,7 +192,7 @@ def _mode_to_amqp10(mode: int, _: bool) -> TranslatedProperty:
     return _residual_only("the delivery mode is 1 or 2")
 
 
-def _mode_to_basic(durable: Any) -> tuple[Any, bool]:
+def _delivery_mode_to_basic(durable: Any) -> tuple[Any, bool]:
     return (2 if durable else None), True
 
 
@@ -246,12 +246,12 @@ def _timestamp_to_basic(milliseconds: Any) -> tuple[Any, bool]:
 
 # Size in bytes. A longer user-id that is not ASCII can crash the broker: it truncates the error
 # that quotes a refused user-id to 252 bytes, and crashes if that splits a character.
-_MAX_SAFE_USER_ID = 128
+_MAX_SAFE_USER_ID_BYTES = 128
 
 
 def _can_crash_broker(octets: bytes) -> bool:
     """Whether RabbitMQ can crash when it refuses this user-id."""
-    return len(octets) > _MAX_SAFE_USER_ID and not octets.isascii()
+    return len(octets) > _MAX_SAFE_USER_ID_BYTES and not octets.isascii()
 
 
 def _user_to_amqp10(text: str, _: bool) -> TranslatedProperty:
@@ -273,10 +273,10 @@ def _user_to_basic(octets: Any) -> tuple[Any, bool]:
 
 
 _UUID_PREFIX = "urn:uuid:"
-_UUID_TEXT_SIZE = 45  # bytes of the prefix and a UUID
+_PREFIXED_UUID_SIZE = 45  # bytes of the prefix and a UUID
 #: Prefixes of the text that represents a binary id or a ulong id in 0-9-1.
-BINARY_ID = "ID:AMQP_BINARY:"
-ULONG_ID = "ID:AMQP_ULONG:"
+BINARY_ID_PREFIX = "ID:AMQP_BINARY:"
+ULONG_ID_PREFIX = "ID:AMQP_ULONG:"
 
 
 def is_mistaken_for_uuid(text: str) -> bool:
@@ -287,7 +287,7 @@ def is_mistaken_for_uuid(text: str) -> bool:
     """
     if not text.startswith(_UUID_PREFIX) or isinstance(_parse_id(text), uuid.UUID):
         return False
-    return len(text.encode("utf-8", "surrogateescape")) == _UUID_TEXT_SIZE
+    return len(text.encode("utf-8", "surrogateescape")) == _PREFIXED_UUID_SIZE
 
 
 def _parse_id(text: str) -> Any:
@@ -298,14 +298,14 @@ def _parse_id(text: str) -> Any:
         except ValueError:
             return text
         return value if f"{_UUID_PREFIX}{value}" == text else text
-    if text.startswith(BINARY_ID):
+    if text.startswith(BINARY_ID_PREFIX):
         try:
-            octets = bytes.fromhex(text[len(BINARY_ID) :])
+            octets = bytes.fromhex(text[len(BINARY_ID_PREFIX) :])
         except ValueError:
             return text
-        return octets if BINARY_ID + octets.hex().upper() == text else text
-    if text.startswith(ULONG_ID):
-        digits = text[len(ULONG_ID) :]
+        return octets if BINARY_ID_PREFIX + octets.hex().upper() == text else text
+    if text.startswith(ULONG_ID_PREFIX):
+        digits = text[len(ULONG_ID_PREFIX) :]
         if digits.isascii() and digits.isdigit() and len(digits) < 21:
             number = int(digits)
             if str(number) == digits and number < 2**64:
@@ -333,9 +333,9 @@ def _id_to_basic(value: Any) -> tuple[Any, bool]:
     if isinstance(value, uuid.UUID):
         return f"{_UUID_PREFIX}{value}", True
     if isinstance(value, (bytes, bytearray)):
-        text = BINARY_ID + value.hex().upper()
+        text = BINARY_ID_PREFIX + value.hex().upper()
         return (text, True) if len(text) <= 255 else (None, False)
-    return f"{ULONG_ID}{int(value)}", True
+    return f"{ULONG_ID_PREFIX}{int(value)}", True
 
 
 # Values of `Row.form`: which values of a property the compiled engine translates itself, and to
@@ -384,7 +384,7 @@ def _reply_to_stream_loss(text: str) -> LossRule | None:
     return None if is_short else _LONG_ADDRESS_LOSS
 
 
-def _mode_stream_loss(mode: int) -> LossRule | None:
+def _delivery_mode_stream_loss(mode: int) -> LossRule | None:
     """Return the loss of a delivery mode in a stream: 1 becomes unset."""
     return TO_BASIC_LOSSES["mode"] if mode == 1 else None
 
@@ -451,15 +451,19 @@ _CONTENT_ENCODING_CONVERSION = (
     _content_encoding_to_amqp10,
     _content_encoding_to_basic,
 )
-_MODE_CONVERSION = PERSISTENT_TO_DURABLE_FORM, _mode_to_amqp10, _mode_to_basic
+_DELIVERY_MODE_CONVERSION = (
+    PERSISTENT_TO_DURABLE_FORM,
+    _delivery_mode_to_amqp10,
+    _delivery_mode_to_basic,
+)
 _PRIORITY_CONVERSION = 0, _priority_to_amqp10, _priority_to_basic
 _ID_CONVERSION = ID_FORM, _id_to_amqp10, _id_to_basic
 _STRING_CONVERSION = TEXT_FORM, _string_to_amqp10, _string_to_basic
 _EXPIRATION_CONVERSION = DIGITS_FORM, _expiration_to_amqp10, _expiration_to_basic
 _TIMESTAMP_CONVERSION = SECONDS_FORM, _timestamp_to_amqp10, _timestamp_to_basic
 _TYPE_CONVERSION = TEXT_FORM, _type_to_amqp10, _no_field_to_basic
-_USER_CONVERSION = BYTES_FORM, _user_to_amqp10, _user_to_basic
-_ANNOTATION_CONVERSION = TEXT_FORM, _annotation_to_amqp10, _no_field_to_basic
+_USER_ID_CONVERSION = BYTES_FORM, _user_to_amqp10, _user_to_basic
+_ANNOTATION_ONLY_CONVERSION = TEXT_FORM, _annotation_to_amqp10, _no_field_to_basic
 
 
 def _row(
@@ -493,9 +497,9 @@ ROWS: tuple[Row, ...] = (
     _row(
         "delivery_mode",
         "header.durable",
-        _MODE_CONVERSION,
+        _DELIVERY_MODE_CONVERSION,
         "2 is true; 1 goes into the annotation, to tell it from an unset delivery mode",
-        _mode_stream_loss,
+        _delivery_mode_stream_loss,
     ),
     _row(
         "priority",
@@ -529,7 +533,9 @@ ROWS: tuple[Row, ...] = (
         _TYPE_CONVERSION,
         "`amqp-1.0` means that the payload is encoded amqp-sequence or amqp-value sections",
     ),
-    _row("user_id", "properties", _USER_CONVERSION, "byte for byte"),
-    _row("app_id", "", _ANNOTATION_CONVERSION, "not the group-id, which has another meaning"),
-    _row("cluster_id", "", _ANNOTATION_CONVERSION, "reserved in 0-9-1", _cluster_id_stream_loss),
+    _row("user_id", "properties", _USER_ID_CONVERSION, "byte for byte"),
+    _row("app_id", "", _ANNOTATION_ONLY_CONVERSION, "not the group-id, which has another meaning"),
+    _row(
+        "cluster_id", "", _ANNOTATION_ONLY_CONVERSION, "reserved in 0-9-1", _cluster_id_stream_loss
+    ),
 )

@@ -12,11 +12,11 @@ import attrs
 from amqp10msg.basic.properties import PROPERTIES as BASIC_PROPERTIES
 from amqp10msg.sections import Header, Properties
 from amqp10msg.translate import table
-from amqp10msg.translate._delivery import ADDED_HEADER_LETTERS, PER_DELIVERY_NAMES
+from amqp10msg.translate._delivery import ADDED_HEADER_LETTERS, PER_DELIVERY_HEADER_NAMES
 from amqp10msg.translate._headers import (
-    BROKER_NAMES,
+    BROKER_RESERVED_NAMES,
     ROW_BY_ANNOTATION,
-    SECTION_HEADERS,
+    SAVED_SECTION_HEADERS,
 )
 from amqp10msg.translate.losses import TO_AMQP10_LOSSES
 from amqp10msg.translate.rabbitmq.version import VERSIONS, BrokerVersion
@@ -227,11 +227,13 @@ LOSSLESS = ToAmqp10Rules(
     _lossless_rules(),
     residual_headers=[
         name.encode()
-        for name in sorted({NAME, *ROW_BY_ANNOTATION, *BROKER_NAMES, *SECTION_HEADERS})
+        for name in sorted(
+            {NAME, *ROW_BY_ANNOTATION, *BROKER_RESERVED_NAMES, *SAVED_SECTION_HEADERS}
+        )
     ],
     death_headers=[
         (name.encode(), ord(ADDED_HEADER_LETTERS[name]))
-        for name in sorted(ADDED_HEADER_LETTERS.keys() - PER_DELIVERY_NAMES)
+        for name in sorted(ADDED_HEADER_LETTERS.keys() - PER_DELIVERY_HEADER_NAMES)
     ],
     is_lossless=True,
 )

@@ -23,8 +23,8 @@ from amqp10msg.translate._delivery import (
     report_former_ttl,
 )
 from amqp10msg.translate._headers import (
-    NOTHING,
-    SECTION_HEADERS,
+    INEXPRESSIBLE,
+    SAVED_SECTION_HEADERS,
     UNDELIVERED_ANNOTATIONS,
     header_value,
     property_name,
@@ -50,8 +50,8 @@ from amqp10msg.translate.rabbitmq.sections import decode_section
 from amqp10msg.translate.rabbitmq.terms import BrokerError, TermReader, generate, reencode_body
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Loss, Notes, as_json
-from amqp10msg.translate.residual import NAME, SPARSE_PROPERTIES, is_of_basic
-from amqp10msg.translate.table import ROWS, ULONG_ID, shortstr
+from amqp10msg.translate.residual import NAME, SPARSE_PROPERTIES_KEY, is_of_basic
+from amqp10msg.translate.table import ROWS, ULONG_ID_PREFIX, shortstr
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.kernel.codes import PROPERTIES_CODE
@@ -80,7 +80,7 @@ SPECIAL_NAMES = [
             *ADDED_HEADER_LETTERS,
             *ADDED_ANNOTATION_TYPES,
             *UNDELIVERED_ANNOTATIONS,
-            *SECTION_HEADERS,
+            *SAVED_SECTION_HEADERS,
         }
     )
 ]
@@ -159,8 +159,8 @@ _LOSSLESS_ROWS = _make_rows(
         "reply-to-group-id": "carried",
     }
 )
-_ID_ROWS = _make_rows({"message-id": "broker id", "correlation-id": "broker id"})
-_KEPT_WHOLE_ROWS = _make_rows(
+_RABBITMQ_4_ID_ROWS = _make_rows({"message-id": "broker id", "correlation-id": "broker id"})
+_RABBITMQ_3_10_ROWS = _make_rows(
     {
         "message-id": "bytes",
         "user-id": "login",
@@ -179,11 +179,11 @@ def rules_of(version: BrokerVersion | None) -> ToBasicRules:
         return ToBasicRules(
             "lossless",
             _LOSSLESS_ROWS,
-            ulong_id_prefix=ULONG_ID.encode(),
+            ulong_id_prefix=ULONG_ID_PREFIX.encode(),
             broker_annotation_types=_BROKER_ANNOTATION_TYPES,
         )
     if version.is_plugin:
-        return ToBasicRules("kept whole", _KEPT_WHOLE_ROWS, stream=version.stream)
+        return ToBasicRules("kept whole", _RABBITMQ_3_10_ROWS, stream=version.stream)
     late = {
         "user-id": "login",
         "reply-to": "address" if version.queue_addresses else "text",
@@ -191,10 +191,14 @@ def rules_of(version: BrokerVersion | None) -> ToBasicRules:
         "creation-time": "whole seconds",
         "content-type": "text",
         "content-encoding": "text",
-        **dict.fromkeys(to_basic.LOST_FIELDS, "dropped"),
+        **dict.fromkeys(to_basic.LOST_PROPERTY_FIELDS, "dropped"),
     }
     return ToBasicRules(
-        "converted", _ID_ROWS, _make_rows(late), version.durable_by_default, version.stream
+        "converted",
+        _RABBITMQ_4_ID_ROWS,
+        _make_rows(late),
+        version.durable_by_default,
+        version.stream,
     )
 
 
@@ -298,7 +302,7 @@ class PlainValues:
             (_PROPERTY_INDEX_BY_NAME[name], text.encode("utf-8"))
             for name, text in draft.property_values.items()
         ]
-        residual = draft.carried.get(SPARSE_PROPERTIES, {})
+        residual = draft.carried.get(SPARSE_PROPERTIES_KEY, {})
         is_whole = PROPERTIES_CODE in draft.carried
         return (
             texts,
@@ -335,7 +339,7 @@ class PlainValues:
         try:
             text = name.decode("utf-8")
             value, _ = header_value(text, *decode_field(field))
-            return None if value is NOTHING else bytes(kernel.encode_value(value))
+            return None if value is INEXPRESSIBLE else bytes(kernel.encode_value(value))
         except (AmqpError, UnicodeDecodeError):
             return None
 
@@ -344,7 +348,7 @@ class PlainValues:
         text = name.decode("utf-8", "surrogateescape")
         if section_and_key(text) is None:
             return False
-        return header_value(text, *decode_field(field))[0] is not NOTHING
+        return header_value(text, *decode_field(field))[0] is not INEXPRESSIBLE
 
     def former_ttl_losses(self, octets: bytes) -> list[tuple[Any, ...]] | None:
         """Return the losses that `report_former_ttl` reports; None if the bytes are invalid.
@@ -386,19 +390,19 @@ class PlainValues:
         try:
             value = kernel.decode_value(octets, limits=_VALUE_LIMITS)
             if self._version is None:
-                header = _lossless_header(key, value, is_annotation, is_saved, notes)
+                header = _to_lossless_header(key, value, is_annotation, is_saved, notes)
             elif self._is_plugin:
                 TermReader(self._version.codec, octets, 0).term()
                 header = None, b"", True
             else:
-                header = self._rabbitmq_header(key, octets, is_annotation, notes)
+                header = self._to_rabbitmq_header(key, octets, is_annotation, notes)
             wire = kernel.encode_value(value)
         except (AmqpError, BrokerError):
             return None
         name, field, is_exact = header
         return name, field, wire, is_exact, [_loss_members(loss) for loss in notes.losses]
 
-    def _rabbitmq_header(
+    def _to_rabbitmq_header(
         self, key: bytes, octets: bytes, is_annotation: bool, notes: Notes
     ) -> tuple[bytes | None, bytes, bool]:
         version: Any = self._version
@@ -419,7 +423,7 @@ class PlainValues:
         return name, encode_field(letter, value), True
 
 
-def _lossless_header(
+def _to_lossless_header(
     key: bytes, value: Any, is_annotation: bool, is_saved: bool, notes: Notes
 ) -> tuple[bytes | None, bytes, bool]:
     text = key.decode("utf-8")

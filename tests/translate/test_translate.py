@@ -150,7 +150,13 @@ KEYS = st.sampled_from(
     [
         *("x-opt-a", "x-opt-x-b", "x-b", "x-opt-priority", "x-stream-filter-value", "x-exchange"),
         *("x-death", "x-opt-deaths", "b", "x-amqp-1.0-footer", "x-opt-app-id", "x-routing-key"),
-        *("x-opt-type", "x-opt-delivery-mode", "x-opt-message-id", "x-opt-content-type", NAME),
+        *(
+            "x-opt-type",
+            "x-opt-delivery-mode",
+            "x-opt-message-id",
+            "x-opt-content-type",
+            NAME,
+        ),
     ]
 )
 

@@ -41,7 +41,7 @@ from amqp10msg.basic.tables import FieldArray, FieldTable, ScaledDecimal, as_tab
 from amqp10msg.translate import residual, table
 from amqp10msg.translate.losses import ENGINE_LOSSES
 from amqp10msg.translate.rabbitmq.sections import BROKER_ANNOTATION_PREFIXES
-from amqp10msg.translate.rabbitmq.sections import SAVED_SECTIONS
+from amqp10msg.translate.rabbitmq.sections import HEADER_BY_SAVED_SECTION
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import Float
 

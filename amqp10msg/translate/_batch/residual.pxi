@@ -114,7 +114,7 @@ cdef int cbor_read(cursor* place, cursor stop, int kind, uint64_t* value) noexce
         value[0] = unsigned_at(p, width)
         p += width
         if value[0] < (24 if low == 24 else <uint64_t> 1 << (8 << (low - 25))):
-            return UNSUPPORTED  # the head is not the shortest
+            return UNSUPPORTED  # a shorter head would suffice
     if value[0] > <uint64_t> (stop - p) and kind > 0:
         return UNSUPPORTED
     place[0] = p + (<Py_ssize_t> value[0] if kind == 2 or kind == 3 else 0)

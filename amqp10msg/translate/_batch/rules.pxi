@@ -51,7 +51,8 @@ cdef const char* BINARY_ID
 cdef const char* NUMBER_ID
 # Sizes in bytes: the constants of `residual` and `table` with these names, and the maximum size of
 # a content header.
-cdef Py_ssize_t MAX_UNTRIED_SIZE, MAX_FITTING_SIZE, MAX_CONTENT_HEADER, ALWAYS_SHORT_REPLY_TO
+cdef Py_ssize_t MAX_UNTRIED_MESSAGE_SIZE, MAX_SIZE_FITTING_FRAME
+cdef Py_ssize_t MAX_CONTENT_HEADER, ALWAYS_SHORT_REPLY_TO
 # The type letter for each kind of 1.0 value; 0 if no 0-9-1 field can hold values of the kind.
 cdef char[KINDS_OF_VALUES] LETTERS_OF
 cdef list KEPT_ALIVE = []  # the bytes objects to which C pointers of this module point
@@ -67,18 +68,20 @@ cdef const char* c_text(str given) except NULL:
 def _fill():
     """Copy the tables of the plain rules to C when the module is imported."""
     global RESIDUAL, ENCODED_SECTIONS_TYPE_PROPERTY, ROW_PREFIX, BINARY_ID, NUMBER_ID
-    global MAX_UNTRIED_SIZE, MAX_FITTING_SIZE, MAX_CONTENT_HEADER, ALWAYS_SHORT_REPLY_TO
+    global MAX_UNTRIED_MESSAGE_SIZE, MAX_SIZE_FITTING_FRAME
+    global MAX_CONTENT_HEADER, ALWAYS_SHORT_REPLY_TO
     RESIDUAL, ROW_PREFIX = c_text(residual.NAME), c_text(table.ANNOTATION_PREFIX)
     ENCODED_SECTIONS_TYPE_PROPERTY = c_text(table.ENCODED_SECTIONS_TYPE_PROPERTY)
-    BINARY_ID, NUMBER_ID = c_text(table.BINARY_ID), c_text(table.ULONG_ID)
-    MAX_UNTRIED_SIZE, MAX_FITTING_SIZE = residual.MAX_UNTRIED_SIZE, residual.MAX_FITTING_SIZE
+    BINARY_ID, NUMBER_ID = c_text(table.BINARY_ID_PREFIX), c_text(table.ULONG_ID_PREFIX)
+    MAX_UNTRIED_MESSAGE_SIZE = residual.MAX_UNTRIED_MESSAGE_SIZE
+    MAX_SIZE_FITTING_FRAME = residual.MAX_SIZE_FITTING_FRAME
     MAX_CONTENT_HEADER = BEFORE_PROPERTIES + residual.MAX_PROPERTIES_SIZE
     ALWAYS_SHORT_REPLY_TO = table.ALWAYS_SHORT_REPLY_TO
     for row in FORMAT_CODES.values():
         LETTERS_OF[CODES[<int> row.code].kind] = ord(table.LETTER_BY_TYPE_NAME.get(row.type, "\0"))
     for i, name in enumerate(table.PROPERTY_FIELDS):
         NAMES[i] = c_text(name.replace("_", "-"))
-    for i, (name, header) in enumerate(SAVED_SECTIONS.items()):
+    for i, (name, header) in enumerate(HEADER_BY_SAVED_SECTION.items()):
         SECTION_NAMES[i], SAVED_NAMES[i] = c_text(name), c_text(header)
     for i, name in enumerate(BROKER_ANNOTATION_PREFIXES):
         OWN_ANNOTATIONS[i] = c_text(name)

@@ -414,7 +414,7 @@ cdef class ToAmqp10:
             return OK
         if g.is_marked and not is_body(g.body.at, g.body.at + g.body.n) and not (
             self.rules.is_lossless
-            and g.body.n <= MAX_UNTRIED_SIZE
+            and g.body.n <= MAX_UNTRIED_MESSAGE_SIZE
             and self.lossless.plain.is_deliverable_body(
                 bytes_at(g.body.at, g.body.n)
             )

@@ -408,7 +408,7 @@ cdef class ToBasic:
             return UNSUPPORTED
         if self.conversion == LOSSLESS:
             return read_lossless(self, &header, sections, body)
-        if made.parts == 0 or (made.is_marked and n > MAX_UNTRIED_SIZE):
+        if made.parts == 0 or (made.is_marked and n > MAX_UNTRIED_MESSAGE_SIZE):
             return UNSUPPORTED  # no body, or a body that may exceed the limits of decoding
         if self.conversion == CONVERTED:
             return read_converted(self, &header, sections)
@@ -528,7 +528,7 @@ cdef class ToBasic:
         elif form == KNOWN_FIELD:
             if not is_short(v.at, v.n):
                 return UNSUPPORTED
-            # If the body is not data, the reverse translation does not set the field.
+            # The reverse translation sets content-type and -encoding only if the body is data.
             if made.is_marked or not made.parts or not self.symbols.holds(
                 row.target, v.at, v.n
             ):
@@ -655,7 +655,7 @@ cdef class ToBasic:
         """
         cdef Value* key = &pair.key
         cdef bytes name, field, wire
-        if self.message_size > MAX_UNTRIED_SIZE or (
+        if self.message_size > MAX_UNTRIED_MESSAGE_SIZE or (
             self.conversion != LOSSLESS and pair.value.start[0] == 0
         ):
             return UNSUPPORTED  # too large, or a described value

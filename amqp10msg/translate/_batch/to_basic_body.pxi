@@ -32,7 +32,7 @@ cdef int read_body(ToBasic self, cursor p, cursor stop, Span* body) except -1:
         body.n = p - first
         self.set_type(ENCODED_SECTIONS_TYPE_PROPERTY)
         if not made.is_usual and (
-            self.message_size > MAX_UNTRIED_SIZE
+            self.message_size > MAX_UNTRIED_MESSAGE_SIZE
             or not self.plain.is_body(bytes_at(first, body.n))
         ):
             return UNSUPPORTED
@@ -116,7 +116,7 @@ cdef int report_lost_section(ToBasic self, Span* section, const char* path, int 
             self.conversion != CONVERTED or begins(pair.key.at, pair.key.n, b"x-")
         )
     if not is_usual or (not self.losses.is_counted and loss >= 0):
-        if self.message_size > MAX_UNTRIED_SIZE and not is_usual:
+        if self.message_size > MAX_UNTRIED_MESSAGE_SIZE and not is_usual:
             return UNSUPPORTED
         octets = bytes_at(section.at, section.n)
         found = self.plain.lost_section_json(octets)

@@ -7,8 +7,8 @@ cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) e
     cdef Mark mark
     cdef Py_ssize_t count, told
     cdef Span* annotations = &sections[0]
-    made.is_certain = self.message_size <= MAX_UNTRIED_SIZE
-    if self.message_size - body.n > MAX_FITTING_SIZE:
+    made.is_certain = self.message_size <= MAX_UNTRIED_MESSAGE_SIZE
+    if self.message_size - body.n > MAX_SIZE_FITTING_FRAME:
         return UNSUPPORTED
     if annotations.at != NULL and find_additions(self, annotations) == UNSUPPORTED:
         return UNSUPPORTED
@@ -80,10 +80,10 @@ cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) e
 
 
 cdef int report_body(ToBasic self, Span* body) except -1:
-    """Report losses of the body; if the residual says so, set the payload to its sections."""
+    """Report losses of the body, or make its sections the payload if the residual says so."""
     cdef Made* made = &self.made
     made.keeps_data_heads = made.keeps_data_heads or made.parts == 0
-    if self.residual.n > 4 and self.residual.at[3] == 15:  # the key MARKED_SECTIONS
+    if self.residual.n > 4 and self.residual.at[3] == 15:  # MARKED_SECTIONS_KEY
         self.payload_was_sections = made.parts > 0
         body[0] = self.sections
         self.set_type(ENCODED_SECTIONS_TYPE_PROPERTY)
@@ -384,7 +384,7 @@ cdef int convert_properties_by_plain_rules(ToBasic self, Span* section) except -
     cdef bytes text
     cdef Value* v
     cdef int i
-    if self.message_size > MAX_UNTRIED_SIZE:
+    if self.message_size > MAX_UNTRIED_MESSAGE_SIZE:
         return UNSUPPORTED
     said = self.plain.convert_properties(
         bytes_at(section.at, section.n),

@@ -20,7 +20,7 @@ HEADER_NAMES, PROPERTY_NAMES = (
     for cls in (Header, Properties)
 )
 
-_MAX_EXPIRATION = 315_360_000_000  # ten years in milliseconds
+_MAX_EXPIRATION_MS = 315_360_000_000  # ten years in milliseconds
 
 
 def text(data: bytes) -> str:
@@ -148,9 +148,9 @@ def checked_expiration(text: str) -> int:
             f"publishing fails (406): invalid expiration {text!r}", "properties.expiration"
         )
     number = int(text)
-    if number < 0 or number > _MAX_EXPIRATION:
+    if number < 0 or number > _MAX_EXPIRATION_MS:
         raise RefusedError(
-            f"publishing fails (406): expiration {text!r} is not within 0 and {_MAX_EXPIRATION}",
+            f"publishing fails (406): expiration {text!r} is not within 0 and {_MAX_EXPIRATION_MS}",
             "properties.expiration",
         )
     return number
@@ -183,7 +183,7 @@ def utf8_without_nul(data: bytes) -> bool:
 
 
 #: The domain (the type) of each property of class basic, by name.
-DOMAINS = {row.name: row.domain for row in PROPERTIES}
+PROPERTY_DOMAINS = {row.name: row.domain for row in PROPERTIES}
 
 
 def _cannot_write(name: str, reason: str) -> CrashedError:
@@ -201,7 +201,7 @@ def delivered_property(name: str, value: Any) -> Any:
     """
     if value is None:
         return None
-    domain = DOMAINS[name]
+    domain = PROPERTY_DOMAINS[name]
     if domain == "shortstr":
         if not isinstance(value, bytes):
             raise _cannot_write(name, "the value is not a string")

@@ -28,7 +28,7 @@ from amqp10msg.translate.rabbitmq.fields import (
 )
 from amqp10msg.translate.rabbitmq.history import added_terms, check_typed, redelivery
 from amqp10msg.translate.rabbitmq.sections import (
-    SAVED_SECTIONS,
+    HEADER_BY_SAVED_SECTION,
     check_filter,
     check_user,
     decode_received,
@@ -39,7 +39,7 @@ from amqp10msg.translate.rabbitmq.sections import (
 )
 from amqp10msg.translate.rabbitmq.terms import (
     BODY_CODES,
-    TYPES_AND_WIDTHS,
+    TYPE_AND_WIDTH_BY_CODE,
     BrokerError,
     CrashedError,
     Term,
@@ -62,16 +62,16 @@ from amqp10msg.wire.kernel.codes import (
 )
 from amqp10msg.wire.primitives import Float
 
-_F64 = struct.Struct(">d")
-_TEXT_TYPES = ("utf8", "symbol")
-_MAX_TEXT_SIZE = 4096  # bytes; the broker treats a longer long string as a binary
+_DOUBLE_STRUCT = struct.Struct(">d")
+_TEXT_TERM_TYPES = ("utf8", "symbol")
+_MAX_TEXT_BYTES = 4096  # bytes; the broker treats a longer long string as a binary
 # The canonical form of a UUID, and the form that 4.0 accepts, of hexadecimal bytes and dashes.
-_CANONICAL_UUID = re.compile(rb"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_HEX_PAIRS = re.compile(rb"(?:[0-9a-fA-F]{2})*(?:-(?:[0-9a-fA-F]{2})*)*")
+_CANONICAL_UUID_PATTERN = re.compile(rb"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_LENIENT_UUID_PATTERN = re.compile(rb"(?:[0-9a-fA-F]{2})*(?:-(?:[0-9a-fA-F]{2})*)*")
 #: Prefix of the headers that the broker interprets as whole encoded sections.
 _SECTION_HEADER_PREFIX = "x-amqp-1.0-"
 # The 1.0 type for each 0-9-1 type letter of integers.
-_NUMBER_TYPES = {
+_INTEGER_TYPE_BY_LETTER = {
     "b": "byte",
     "B": "ubyte",
     "s": "short",
@@ -82,11 +82,11 @@ _NUMBER_TYPES = {
     "L": "long",
 }
 # The 1.0 type, and the conversion of the value, for other type letters.
-_CONVERSIONS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+_CONVERSION_BY_LETTER: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "t": ("boolean", bool),
     "x": ("binary", bytes),
     "f": ("float", lambda value: Float(value).bits.to_bytes(4, "big")),
-    "d": ("double", _F64.pack),
+    "d": ("double", _DOUBLE_STRUCT.pack),
 }
 
 
@@ -283,7 +283,7 @@ def _section_of_header(
     broker: BrokerVersion, table: FieldTable, section: str
 ) -> tuple[str, Any] | None:
     """Decode the header that replaces a whole section; None if there is no such header."""
-    name = SAVED_SECTIONS[section]
+    name = HEADER_BY_SAVED_SECTION[section]
     if name not in table or table.letter(name) not in "Sx":
         return None
     path = f"headers[{name!r}]"
@@ -303,9 +303,9 @@ def _interpret_section(term: Term) -> tuple[str, Any]:
     """Return the name and content of a section in a header or in the payload."""
     is_described = kind_of(term) == "described"
     if is_described and section_name(term[1]) == "amqp-sequence" and kind_of(term[2]) == "map":
-        return "amqp-sequence", None  # an error, unless an amqp-value section follows
-    if is_described and section_name(term[1]) == "data" and kind_of(term[2]) in _TEXT_TYPES:
-        return "data", None  # an error, unless an amqp-value section follows
+        return "amqp-sequence", None  # becomes an error, unless an amqp-value section follows
+    if is_described and section_name(term[1]) == "data" and kind_of(term[2]) in _TEXT_TERM_TYPES:
+        return "data", None  # becomes an error, unless an amqp-value section follows
     name, content = decode_section(term)
     if name == "footer" and kind_of(term[2]) == "list":
         raise CrashedError("the 1.0 consumer's session dies: footer is not a map", "footer")
@@ -334,7 +334,7 @@ def _property_term(broker: BrokerVersion, rule: PropertyRule, value: Any) -> Ter
         return _id_term(broker, value, rule.wire_name)
     if rule.form == Form.ADDRESS:
         return ("utf8", _reply_address(broker, octets(value)))
-    return (TYPES_AND_WIDTHS[rule.text_constructor][0], octets(value))
+    return (TYPE_AND_WIDTH_BY_CODE[rule.text_constructor][0], octets(value))
 
 
 def _properties_section(
@@ -414,10 +414,10 @@ def _id_term(broker: BrokerVersion, text: Any, name: str) -> Term:
     data = octets(text)
     digits = data[9:]
     if not (data.startswith(b"urn:uuid:") and len(data) == 45) or (
-        broker.requires_canonical_uuids and not _CANONICAL_UUID.fullmatch(digits)
+        broker.requires_canonical_uuids and not _CANONICAL_UUID_PATTERN.fullmatch(digits)
     ):
         return ("utf8", data)
-    if not _HEX_PAIRS.fullmatch(digits):
+    if not _LENIENT_UUID_PATTERN.fullmatch(digits):
         raise CrashedError(
             "the 1.0 consumer's session dies: the uuid is not hexadecimal", f"properties.{name}"
         )
@@ -433,14 +433,14 @@ def _field_term(letter: str, value: Any, path: str, notes: Notes, level: int) ->
     """Convert a 0-9-1 field to a term; `level` is the field's depth of nesting."""
     if letter == "S":
         data = octets(value)
-        if len(data) <= _MAX_TEXT_SIZE and utf8_without_nul(data):
+        if len(data) <= _MAX_TEXT_BYTES and utf8_without_nul(data):
             return ("utf8", data)
         notes.add_defined(LOSSES["no-text"], path, "S", "binary")
         return ("binary", data)
-    if letter in _NUMBER_TYPES:
-        return (_NUMBER_TYPES[letter], value)
-    if letter in _CONVERSIONS:
-        kind, convert = _CONVERSIONS[letter]
+    if letter in _INTEGER_TYPE_BY_LETTER:
+        return (_INTEGER_TYPE_BY_LETTER[letter], value)
+    if letter in _CONVERSION_BY_LETTER:
+        kind, convert = _CONVERSION_BY_LETTER[letter]
         return (kind, convert(value))
     if letter == "T":
         milliseconds = seconds_of(value) * 1000

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from amqp10msg.basic import FieldArray, FieldTable
-from amqp10msg.translate._delivery import DEATH_SUMMARY_NAMES
+from amqp10msg.translate._delivery import DEATH_SUMMARY_HEADER_NAMES
 from amqp10msg.translate.circumstances import Circumstances, Death, GivenBack
 from amqp10msg.translate.rabbitmq.fields import octets, signed, text, whole_seconds
 from amqp10msg.translate.rabbitmq.terms import CrashedError, Term, TermReader, kind_of, untyped
@@ -16,7 +16,7 @@ from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.wire.kernel import encode_value
 
 # The keys of a death in x-opt-deaths, and the types of their values.
-_DEATH_FIELDS = (
+_DEATH_FIELD_TYPES = (
     (b"queue", "utf8"),
     (b"reason", "symbol"),
     (b"count", "ulong"),
@@ -41,7 +41,7 @@ def to_header(value: Term) -> FieldArray | None:
                 entries.append(("original-expiration", "S", str(ttl[1])))
                 remaining = remaining[1:]
         if [(key, kind_of(item)) for key, item in remaining] != [
-            (("symbol", name), kind) for name, kind in _DEATH_FIELDS
+            (("symbol", name), kind) for name, kind in _DEATH_FIELD_TYPES
         ]:
             raise CrashedError(
                 "the consumer's connection dies (541): a death has unexpected fields or types",
@@ -156,7 +156,7 @@ def _first_and_last(circumstances: Circumstances) -> list[tuple[bytes, str]]:
 _DELIVERY_COUNT_NAME = b"x-delivery-count"
 _ACQUIRED_COUNT_NAME = b"x-acquired-count"
 #: The keys of the annotations that a broker adds to a dead letter.
-DEATH_ANNOTATIONS = {b"x-opt-deaths", *(name.encode() for name in DEATH_SUMMARY_NAMES)}
+DEATH_ANNOTATIONS = {b"x-opt-deaths", *(name.encode() for name in DEATH_SUMMARY_HEADER_NAMES)}
 #: Items of `Death.given_back` that discard a message like the outcome rejected does.
 _DISCARDING_METHODS = frozenset({"nack", "reject"})
 
@@ -220,7 +220,7 @@ def added_terms(broker: BrokerVersion, circumstances: Circumstances) -> dict[byt
     terms = {}
     for name in sorted(added, key=str.encode):
         if (
-            name in DEATH_SUMMARY_NAMES
+            name in DEATH_SUMMARY_HEADER_NAMES
             and circumstances.deaths
             and name not in circumstances.annotations
         ):

@@ -13,7 +13,7 @@ from amqp10msg.translate.rabbitmq.fields import (
     utf8_without_nul,
 )
 from amqp10msg.translate.rabbitmq.terms import (
-    UNDEFINED,
+    UNDEFINED_TERM,
     CrashedError,
     RefusedError,
     Term,
@@ -24,7 +24,7 @@ from amqp10msg.translate.rabbitmq.terms import (
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 
 #: The 0-9-1 header in which RabbitMQ 3.10 stores each section, in the order of the sections.
-SAVED_SECTIONS = {
+HEADER_BY_SAVED_SECTION = {
     "message-annotations": "x-amqp-1.0-message-annotations",
     "properties": "x-amqp-1.0-properties",
     "application-properties": "x-amqp-1.0-app-properties",
@@ -35,14 +35,14 @@ BROKER_ANNOTATION_PREFIXES = (
     *("x-cc", "x-basic-", "x-opt-deaths", "x-opt-rabbitmq-received-time"),
     *("x-routing-key", "x-exchange", "x-death"),
 )
-_FIELD_NAMES = {"header": HEADER_NAMES, "properties": PROPERTY_NAMES}
-#: The required types of sections that are neither maps nor in `_FIELD_NAMES`.
-_REQUIRED_TYPES = {"data": "binary", "amqp-sequence": "list"}
+_FIELD_NAMES_BY_SECTION = {"header": HEADER_NAMES, "properties": PROPERTY_NAMES}
+#: The required types of sections that are neither maps nor in `_FIELD_NAMES_BY_SECTION`.
+_REQUIRED_SECTION_TYPES = {"data": "binary", "amqp-sequence": "list"}
 
 
 #: Descriptor codes of the composite types of AMQP 1.0, in the transport, delivery states, termini,
 #: transactions, SASL and sections.
-_COMPOSITE_CODES = {
+_COMPOSITE_DESCRIPTOR_CODES = {
     *range(0x10, 0x19),
     *(0x1D, *range(0x23, 0x2A), *range(0x2B, 0x2F), *range(0x30, 0x35)),
     *(*range(0x40, 0x45), *range(0x70, 0x79)),
@@ -55,7 +55,7 @@ def _is_composite(descriptor: Term) -> bool:
         return False
     if descriptor[0] == "symbol":
         return bool(descriptor[1].startswith(b"amqp:"))
-    return descriptor[0] == "ulong" and descriptor[1] in _COMPOSITE_CODES
+    return descriptor[0] == "ulong" and descriptor[1] in _COMPOSITE_DESCRIPTOR_CODES
 
 
 def decode_section(term: Term) -> tuple[str, Any]:
@@ -65,15 +65,15 @@ def decode_section(term: Term) -> tuple[str, Any]:
         raise CrashedError("the session dies: a value is not a section of a message")
     value = term[2]
     kind = value[0] if isinstance(value, tuple) else ""
-    if name in _FIELD_NAMES:
+    if name in _FIELD_NAMES_BY_SECTION:
         return name, fields_of(name, value)
     if name == "amqp-value":
         return name, value
     if kind == "list" and len(value[1]) < 2 and name in ("delivery-annotations", "footer"):
         return name, []  # the broker ignores the content
-    expected = _REQUIRED_TYPES.get(name, "map")
+    expected = _REQUIRED_SECTION_TYPES.get(name, "map")
     if name == "data" and kind == "list" and len(value[1]) < 2:
-        return name, None  # an error later, unless an amqp-value section follows
+        return name, None  # becomes an error, unless an amqp-value section follows
     if kind != expected:
         raise CrashedError(f"the session dies: {name} is not a {expected}", name)
     if name == "amqp-sequence":
@@ -87,7 +87,7 @@ def decode_section(term: Term) -> tuple[str, Any]:
 
 def fields_of(section: str, value: Term) -> dict[str, Term]:
     """Return the fields of the header or properties section by name, from a list or a map."""
-    fields: dict[str, Term] = dict.fromkeys(_FIELD_NAMES[section])
+    fields: dict[str, Term] = dict.fromkeys(_FIELD_NAMES_BY_SECTION[section])
     kind = value[0] if isinstance(value, tuple) else ""
     if kind == "map":
         by_name: dict[Any, Term] = {
@@ -119,7 +119,7 @@ def _decode_map(name: str, entries: list[Any], reserved: bool) -> list[Any]:
             )
         if isinstance(item, tuple) and item[0] == "described":
             raise RefusedError(f"refused: a described value under {reportable(key)}", name)
-        pairs.append((key, UNDEFINED) if item is None else pair)
+        pairs.append((key, UNDEFINED_TERM) if item is None else pair)
     return pairs
 
 
@@ -174,7 +174,7 @@ def decode_received(broker: BrokerVersion, data: bytes) -> Received:
     """
     message = Received()
     reader = TermReader(broker.codec, data, 0)
-    while reader.pos < reader.end and not data.startswith(BODY_HEADS, reader.pos):
+    while reader.pos < reader.end and not data.startswith(BODY_SECTION_HEADS, reader.pos):
         start = reader.pos
         name, content = decode_section(reader.term())
         if name == "footer" or (name == "properties" and message.bare_offset >= 0):
@@ -192,7 +192,7 @@ def decode_received(broker: BrokerVersion, data: bytes) -> Received:
 
 #: The bytes that can begin a body section. A kind of section has four, one for each encoding of its
 #: descriptor.
-BODY_HEADS = tuple(
+BODY_SECTION_HEADS = tuple(
     head
     for code, symbol in ((kind.code, kind.symbol.encode()) for kind in BODY_KINDS)
     for head in (
@@ -208,7 +208,7 @@ def annotation(pairs: list[Any], name: bytes) -> Term:
     """Return the value of the first annotation with this name; None if it is null or missing."""
     for key, value in pairs:
         if key[1] == name:
-            return None if value is UNDEFINED else value
+            return None if value is UNDEFINED_TERM else value
     return None
 
 
@@ -267,7 +267,7 @@ def reportable(value: Term) -> Any:
     """Convert a term to a Python value for losses and error texts."""
     if not isinstance(value, tuple):
         return value
-    if value is UNDEFINED:
+    if value is UNDEFINED_TERM:
         return None
     if value[0] in ("utf8", "symbol"):
         return value[1].decode("utf-8", "replace")

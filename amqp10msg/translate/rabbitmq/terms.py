@@ -24,7 +24,7 @@ from amqp10msg.wire.primitives import FORMAT_CODES
 Term = Any
 
 #: The term for a null value in a map section, which the broker decodes to Erlang's `undefined`.
-UNDEFINED = ("undefined",)
+UNDEFINED_TERM = ("undefined",)
 
 
 class BrokerError(Exception):
@@ -51,13 +51,13 @@ class CrashedError(BrokerError):
 
 #: Maximum depth of nesting, which is more than `Limits.depth` allows. Deeper recursion could
 #: overflow the C stack instead of raising RecursionError.
-MAX_LEVELS = 300
+MAX_NESTING_LEVELS = 300
 
 
 def check_level(level: int) -> None:
-    """Raise RecursionError if the depth of nesting `level` exceeds `MAX_LEVELS`."""
-    if level > MAX_LEVELS:
-        raise RecursionError(f"values are nested more than {MAX_LEVELS} deep")
+    """Raise RecursionError if the depth of nesting `level` exceeds `MAX_NESTING_LEVELS`."""
+    if level > MAX_NESTING_LEVELS:
+        raise RecursionError(f"values are nested more than {MAX_NESTING_LEVELS} deep")
 
 
 _SECTION_NAME_OF_CODE: dict[Any, str] = {kind.code: kind.name for kind in KINDS}
@@ -96,7 +96,7 @@ def section_name(descriptor: Term) -> str | None:
 
 #: The type of each constructor, and a width in bytes, which is the width of the value if that is
 #: fixed, otherwise the width of the size field.
-TYPES_AND_WIDTHS = {
+TYPE_AND_WIDTH_BY_CODE = {
     row.code: ({"string": "utf8"}.get(row.type, row.type), row.width)
     for row in FORMAT_CODES.values()
 }
@@ -112,8 +112,8 @@ _SIGNED_TYPES = {"byte", "short", "int", "long", "timestamp"}
 _SIZED_TYPES = {"utf8", "symbol", "binary"}
 _COMPOUND_TYPES = {"list", "map", "array"}
 # The element constructors of the arrays that RabbitMQ 3 and 4 decode.
-_ARRAY_CONSTRUCTORS_3 = bytes.fromhex("a3b3a1b150516061707180814056f0")
-_ARRAY_CONSTRUCTORS_4 = _ARRAY_CONSTRUCTORS_3 + bytes.fromhex("a0b07273828398d0d1")
+_ARRAY_CONSTRUCTORS_3_10 = bytes.fromhex("a3b3a1b150516061707180814056f0")
+_ARRAY_CONSTRUCTORS_4 = _ARRAY_CONSTRUCTORS_3_10 + bytes.fromhex("a0b07273828398d0d1")
 
 
 @attrs.frozen
@@ -167,7 +167,7 @@ class TermReader:
 
         Raises:
             CrashedError: the broker cannot decode the bytes.
-            RecursionError: the value is nested more than `MAX_LEVELS` deep.
+            RecursionError: the value is nested more than `MAX_NESTING_LEVELS` deep.
         """
         return self.value(self.end, 0)
 
@@ -186,7 +186,7 @@ class TermReader:
 
     def primitive(self, code: int, end: int, level: int) -> Term:
         """Decode a primitive value whose constructor `code` was read already."""
-        kind, width = TYPES_AND_WIDTHS.get(code, ("", 0))
+        kind, width = TYPE_AND_WIDTH_BY_CODE.get(code, ("", 0))
         if kind in _SIZED_TYPES:
             size = self.octets(width, end)
             return (kind, self.octets(size[0] if width == 1 else int.from_bytes(size, "big"), end))
@@ -224,7 +224,7 @@ class TermReader:
     def compound(self, code: int, end: int, level: int) -> Term:
         """Decode a list, map or array whose constructor `code` was read already."""
         check_level(level)
-        kind, width = TYPES_AND_WIDTHS[code]
+        kind, width = TYPE_AND_WIDTH_BY_CODE[code]
         if width == 0:
             # An empty list has one byte, so a message can contain millions of empty lists. To save
             # memory, all empty lists are one object, except at levels 0 and 1: those lists belong
@@ -259,7 +259,7 @@ class TermReader:
             return ("array", kind, [("described", descriptor, item) for item in inner[2]])
         if 0x40 <= code <= 0x45:
             if self.copies_zero_width and self.pos == stop:
-                width = TYPES_AND_WIDTHS[array_code][1]
+                width = TYPE_AND_WIDTH_BY_CODE[array_code][1]
                 size = (width + 1).to_bytes(width, "big")
                 return ("as_is", array_code, size + count.to_bytes(width, "big") + bytes([code]))
             if count or self.pos != stop or code not in self.array_constructors:
@@ -271,19 +271,21 @@ class TermReader:
             raise CrashedError("bytes after the elements of an array")
         if code not in self.array_constructors:
             raise CrashedError(f"unsupported constructor {code:#04x} of an array's elements")
-        return ("array", TYPES_AND_WIDTHS[code][0], items)
+        return ("array", TYPE_AND_WIDTH_BY_CODE[code][0], items)
 
 
-CODEC_3 = Codec(_ARRAY_CONSTRUCTORS_3, keeps_wide_boolean=True)
-CODEC_40 = Codec(_ARRAY_CONSTRUCTORS_4)
-CODEC_43 = Codec(_ARRAY_CONSTRUCTORS_4, copies_zero_width=True, writes_undecoded=True)
+CODEC_3_10 = Codec(_ARRAY_CONSTRUCTORS_3_10, keeps_wide_boolean=True)
+CODEC_4_0 = Codec(_ARRAY_CONSTRUCTORS_4)
+CODEC_4_3 = Codec(_ARRAY_CONSTRUCTORS_4, copies_zero_width=True, writes_undecoded=True)
 
 
 # Writing.
 
 # By type: the widest constructor; for integers also the short constructor with its range of values,
 # and the constructor of zero.
-_WIDEST_CONSTRUCTORS = {TYPES_AND_WIDTHS[code][0]: code for code in sorted(_ARRAY_CONSTRUCTORS_4)}
+_WIDEST_CONSTRUCTORS = {
+    TYPE_AND_WIDTH_BY_CODE[code][0]: code for code in sorted(_ARRAY_CONSTRUCTORS_4)
+}
 _SHORT_INTEGER_FORMS = {
     "uint": (0x52, 0, 255),
     "ulong": (0x53, 0, 255),
@@ -302,7 +304,7 @@ def reencode_body(sections: bytes) -> bytes | None:
     """
     encoded = []
     try:
-        terms = CODEC_40.parse_all(sections)
+        terms = CODEC_4_0.parse_all(sections)
         for term in terms:
             name = section_name(term[1]) if kind_of(term) == "described" else None
             if name in BODY_CODES:
@@ -317,7 +319,7 @@ def reencode_body(sections: bytes) -> bytes | None:
         if isinstance(term, tuple):
             if term[0] == "described":
                 return None
-            pending += term  # the first item is a type, or the key of a map entry
+            pending += term  # the term's type is among the items, and is skipped
         elif isinstance(term, list):
             pending += term
     return b"".join(encoded)
@@ -340,7 +342,7 @@ def generate(term: Term, level: int = 0, is_old: bool = False) -> bytes:
 
     Raises:
         CrashedError: the broker's generator has no clause for the term.
-        RecursionError: the term is nested more than `MAX_LEVELS` deep.
+        RecursionError: the term is nested more than `MAX_NESTING_LEVELS` deep.
     """
     if term is None:
         return b"\x40"
@@ -410,7 +412,7 @@ def _encode_integer(kind: str, value: int) -> bytes:
 
 def _low_bytes(kind: str, value: int) -> bytes:
     """Return an integer's lowest bytes, as many as its type has, as Erlang's bit syntax does."""
-    width = TYPES_AND_WIDTHS[_WIDEST_CONSTRUCTORS[kind]][1]
+    width = TYPE_AND_WIDTH_BY_CODE[_WIDEST_CONSTRUCTORS[kind]][1]
     return (value & ((1 << 8 * width) - 1)).to_bytes(width, "big")
 
 
@@ -469,7 +471,7 @@ def _encode_element(kind: Term, item: Term, level: int) -> bytes:
 # Checking an incoming message without decoding its values.
 
 # The constructors that each section may have (any for amqp-value), in the order of the sections.
-_ALLOWED_CONSTRUCTORS = {
+_ALLOWED_CONSTRUCTORS_BY_SECTION = {
     "header": b"\x45\xc0\xd0",
     "delivery-annotations": b"\xc1\xd1",
     "message-annotations": b"\xc1\xd1",
@@ -483,8 +485,8 @@ _ALLOWED_CONSTRUCTORS = {
 
 
 # The bytes that may precede the descriptor of a section.
-_DESCRIPTOR_HEADS = (b"\x00\x53", b"\x00\x80", b"\x00\xa3", b"\x00\xb3")
-_SECTION_RANKS = {name: rank for rank, name in enumerate(_ALLOWED_CONSTRUCTORS)}
+_DESCRIPTOR_PREFIXES = (b"\x00\x53", b"\x00\x80", b"\x00\xa3", b"\x00\xb3")
+_RANK_BY_SECTION = {name: rank for rank, name in enumerate(_ALLOWED_CONSTRUCTORS_BY_SECTION)}
 
 
 def check_sections(data: bytes) -> None:
@@ -500,14 +502,14 @@ def check_sections(data: bytes) -> None:
         count += 1
         if count > 10_000:
             raise RefusedError("refused: more than 10,000 sections")
-        if not data.startswith(_DESCRIPTOR_HEADS, pos):
+        if not data.startswith(_DESCRIPTOR_PREFIXES, pos):
             raise RefusedError("refused: a value is not a section of a message")
-        reader = TermReader(CODEC_43, data, pos + 1)
+        reader = TermReader(CODEC_4_3, data, pos + 1)
         name = section_name(reader.term())
         pos = reader.pos
         if name is None:
             raise RefusedError("refused: an unexpected section")
-        rank = _SECTION_RANKS[name]
+        rank = _RANK_BY_SECTION[name]
         repeats = name in ("data", "amqp-sequence") and rank == last
         # A footer must follow a body, and no other section may follow a body.
         if (
@@ -517,7 +519,7 @@ def check_sections(data: bytes) -> None:
         ):
             raise RefusedError("refused: an unexpected section", name)
         last = rank
-        shape = _ALLOWED_CONSTRUCTORS[name]
+        shape = _ALLOWED_CONSTRUCTORS_BY_SECTION[name]
         if pos >= len(data) or (shape and data[pos] not in shape):
             raise RefusedError(f"refused: {name} of the wrong type", name)
         try:

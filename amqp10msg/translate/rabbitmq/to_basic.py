@@ -31,7 +31,7 @@ from amqp10msg.translate.rabbitmq.history import (
     typed_fields,
 )
 from amqp10msg.translate.rabbitmq.sections import (
-    BODY_HEADS,
+    BODY_SECTION_HEADS,
     Received,
     annotation,
     check_filter,
@@ -43,7 +43,7 @@ from amqp10msg.translate.rabbitmq.sections import (
 )
 from amqp10msg.translate.rabbitmq.terms import (
     BODY_CODES,
-    UNDEFINED,
+    UNDEFINED_TERM,
     CrashedError,
     RefusedError,
     Term,
@@ -60,8 +60,14 @@ from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE_PROPERTY, INTEGER_TY
 from amqp10msg.wire.primitives import Float
 
 #: The fields of the properties section without a counterpart in class basic.
-LOST_FIELDS = ("to", "subject", "absolute-expiry-time", "group-sequence", "reply-to-group-id")
-_DATA_SECTION_HEADS = BODY_HEADS[:4]
+LOST_PROPERTY_FIELDS = (
+    "to",
+    "subject",
+    "absolute-expiry-time",
+    "group-sequence",
+    "reply-to-group-id",
+)
+_DATA_SECTION_HEADS = BODY_SECTION_HEADS[:4]
 _UNDELIVERED_ANNOTATIONS = (b"x-routing-key", b"x-exchange", b"x-death")
 _header_name = itemgetter(0)
 _INVALID_PERCENT_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
@@ -164,7 +170,7 @@ def to_basic(
     # broker also unwraps their creation-time, and crashes on a value that it cannot unwrap.
     plain(fields["creation-time"])
     properties.timestamp = seconds_of(creation_time, notes)
-    for name in LOST_FIELDS:
+    for name in LOST_PROPERTY_FIELDS:
         if fields[name] is not None:
             notes.add_defined(LOSSES["field"], f"properties.{name}", reportable(fields[name]))
     report_delivery_count(message.header, notes)
@@ -443,9 +449,9 @@ def _sorted_headers(fields: list[tuple[bytes, str, Any]], notes: Notes) -> Field
     last: Any = None
     for name, letter, value in sorted(fields, key=_header_name):
         if name == last:
-            dropped = None if letter == UNWRITTEN else value
+            dropped = None if letter == UNWRITABLE_LETTER else value
             notes.add_dropped(f"headers[{text(name)!r}]", dropped, "a duplicate name")
-        elif letter == UNWRITTEN:
+        elif letter == UNWRITABLE_LETTER:
             raise value
         else:
             entries.append((text(name), letter, value))
@@ -457,7 +463,7 @@ def _sorted_headers(fields: list[tuple[bytes, str, Any]], notes: Notes) -> Field
 
 #: Stands in for the type letter of a header whose value the broker cannot write. This is an error
 #: only if the header is delivered.
-UNWRITTEN = ""
+UNWRITABLE_LETTER = ""
 
 # The type letter of the header for each integer type of a term.
 _LETTER_BY_TERM_TYPE = {
@@ -485,7 +491,7 @@ def field_of(
 ) -> tuple[str, Any]:
     """Convert a term to a field, and return the field's type letter and value.
 
-    If the broker can convert the value, but not write it, return `UNWRITTEN` and the error.
+    If the broker can convert the value, but not write it, return `UNWRITABLE_LETTER` and the error.
     """
     if is_kind(value, "map"):
         return _table(broker, value[1], path, notes, True, level)
@@ -520,14 +526,14 @@ def _table(
         name = b"" if (is_kind(key, "list") or is_kind(key, "map")) and not key[1] else plain(key)
         inner = f"{path}[{reportable(key)}]"
         letter, field = field_of(broker, value, inner, notes, level + 1)
-        if letter == UNWRITTEN:
+        if letter == UNWRITABLE_LETTER:
             error = field
         elif isinstance(name, bytes) and len(name) < 256:
             entries.append((text(name), letter, field))
         else:
             reason = "the consumer's connection dies (541): a map key cannot be the name of a field"
             error = CrashedError(reason, path)
-    return ("F", FieldTable.of(entries)) if error is None else (UNWRITTEN, error)
+    return ("F", FieldTable.of(entries)) if error is None else (UNWRITABLE_LETTER, error)
 
 
 def _array(
@@ -537,8 +543,8 @@ def _array(
     check_level(level)
     elements = [_element(broker, item, path, notes, level + 1) for item in items]
     for letter, value in elements:
-        if letter == UNWRITTEN:
-            return UNWRITTEN, value
+        if letter == UNWRITABLE_LETTER:
+            return UNWRITABLE_LETTER, value
     return "A", FieldArray.of(elements)
 
 
@@ -555,7 +561,7 @@ def _element(
 
 def _scalar(value: Term, path: str, notes: Notes) -> tuple[str, Any]:
     """Convert a value that is no list, map or array to a field, like `field_of`."""
-    if value is None or value is UNDEFINED:
+    if value is None or value is UNDEFINED_TERM:
         return "V", None
     if isinstance(value, bool):
         return "t", value

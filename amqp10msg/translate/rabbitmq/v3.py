@@ -28,10 +28,10 @@ from amqp10msg.translate.rabbitmq.fields import (
 )
 from amqp10msg.translate.rabbitmq.from_basic import property_fields
 from amqp10msg.translate.rabbitmq.history import redelivery
-from amqp10msg.translate.rabbitmq.sections import SAVED_SECTIONS as _SAVED
+from amqp10msg.translate.rabbitmq.sections import HEADER_BY_SAVED_SECTION as _SAVED
 from amqp10msg.translate.rabbitmq.sections import check_user, fields_of
 from amqp10msg.translate.rabbitmq.terms import (
-    CODEC_3,
+    CODEC_3_10,
     CrashedError,
     RefusedError,
     Term,
@@ -149,7 +149,7 @@ def _add_offset(saved: bytes, offset: int | None) -> bytes:
 
     The plugin decodes these annotations only if it adds an offset.
     """
-    terms = CODEC_3.parse_all(saved)
+    terms = CODEC_3_10.parse_all(saved)
     if len(terms) > 1:
         raise CrashedError("the 1.0 consumer dies: the header has bytes after the annotations")
     pairs: list[Any] = _annotation_pairs(terms[0]) if terms else []
@@ -301,7 +301,7 @@ def split_message(data: bytes) -> tuple[dict[str, Any], list[str], bytes]:
     kinds: list[str] = []
     bodies: list[bytes] = []
     content = b""
-    reader = TermReader(CODEC_3, data, 0)
+    reader = TermReader(CODEC_3_10, data, 0)
     has_footer = False
     last = -1
     while reader.pos < reader.end:

@@ -8,7 +8,7 @@ import attrs
 
 from amqp10msg.brokers import ByName, translations
 from amqp10msg.translate.circumstances import GivenBack
-from amqp10msg.translate.rabbitmq.terms import CODEC_3, CODEC_40, CODEC_43, Codec
+from amqp10msg.translate.rabbitmq.terms import CODEC_3_10, CODEC_4_0, CODEC_4_3, Codec
 
 
 @attrs.frozen
@@ -62,17 +62,17 @@ class BrokerVersion:
         return f"rabbitmq-{self.name}{'-stream' if self.stream else ''}"
 
 
-RABBITMQ_3_10 = BrokerVersion("3.10", CODEC_3, is_plugin=True)
+RABBITMQ_3_10 = BrokerVersion("3.10", CODEC_3_10, is_plugin=True)
 RABBITMQ_4_0 = BrokerVersion(
     "4.0",
-    CODEC_40,
+    CODEC_4_0,
     durable_by_default=True,
     failed_returns={"quorum": frozenset({"modified-failed", "rejected", "closed"})},
     discards_fail=True,
 )
 RABBITMQ_4_3 = BrokerVersion(
     "4.3",
-    CODEC_43,
+    CODEC_4_3,
     queue_addresses=True,
     broker_annotations_first=True,
     trims_nulls=True,
