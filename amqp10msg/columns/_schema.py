@@ -390,8 +390,8 @@ def _are_about_errors(names: Iterable[str]) -> bool:
 
     Beside the error columns, such a selection has the columns that read no section.
     """
-    error_names = {field.name for field in ERRORS}
-    others = set(names) - error_names - {"message_format", WIRE.name}
+    error_names = {field.name for field in ERROR_COLUMNS}
+    others = set(names) - error_names - {"message_format", WIRE_COLUMN.name}
     return not others and not error_names.isdisjoint(names)
 
 

@@ -96,8 +96,8 @@ _PATTERN_CODE_BY_KIND = {
 
 #: The descriptor code of the first section.
 _FIRST_SECTION_CODE = KINDS[0].code
-# For each section, by descriptor code minus `_FIRST_SECTION_CODE`, its name, the type of its value (`*` for any)
-# and its encoded descriptor.
+# For each section, by descriptor code minus `_FIRST_SECTION_CODE`: its name, the type of its value
+# (`*` for any) and its encoded descriptor.
 _SECTION_NAMES = [kind.name for kind in KINDS]
 _SECTION_VALUE_TYPES = [kind.source for kind in KINDS]
 # The kind number of the type of a section's value; KIND_NULL for any type.
