@@ -350,8 +350,7 @@ def to_basic_message(content: ClassProperties | Transfer, body: bytes = b"") -> 
     if isinstance(content, Transfer):
         return _basic_of_transfer(content)
     if not isinstance(content, (FileProperties, StreamProperties, TunnelProperties)):
-        function = "to_basic_message"
-        raise wrong_type(function, "class properties or a Transfer", content)
+        raise wrong_type("to_basic_message", "class properties or a Transfer", content)
     properties = BasicProperties()
     extra_headers: list[tuple[str, str, Any]] = []
     for field in attrs.fields(type(content)):

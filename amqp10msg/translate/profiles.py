@@ -175,8 +175,7 @@ class TranslationProfile:
         expect(name, str, "the name of a profile", "a str")
         for function in (before, after):
             if not callable(function):
-                subject = "a step of a profile"
-                raise wrong_type(subject, "a function", function)
+                raise wrong_type("a step of a profile", "a function", function)
         if name in {"", _LOSSLESS_NAME, *VERSIONS}:
             raise ValueError(f"a derived profile needs a name of its own, not {name!r}")
         description = description or f"Derived from {self.name}."

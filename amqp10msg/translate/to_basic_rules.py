@@ -418,7 +418,7 @@ class PlainValues:
         if not headers:
             return None, b"", True
         name, letter, value = headers[0]
-        if letter == to_basic.UNWRITTEN:
+        if letter == to_basic.UNWRITABLE_LETTER:
             raise value
         return name, encode_field(letter, value), True
 

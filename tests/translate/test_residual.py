@@ -115,7 +115,7 @@ def test_engine_reads_an_edited_residual_like_the_plain_rules(
 ) -> None:
     message = Message(b"x", properties=Properties(to=address, subject="s"))
     table = to_basic(Message.decode(message.encode())).message.properties.headers
-    assert table is not None
+    assert isinstance(table, FieldTable)
     *entries, (name, letter, text) = table.entries
     place = min(place, len(text) - 1)
     edited = (text[:place] + char + text[place + 1 :])[: len(text) - cut]

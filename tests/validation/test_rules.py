@@ -391,7 +391,7 @@ def test_every_fault_of_the_kernel_is_a_refused_rule() -> None:
 
 
 def test_unknown_profile_error_lists_the_profiles() -> None:
-    with pytest.raises(ValueError, match=r"'artemis': use azure, oasis, rabbitmq-3\.10, "):
+    with pytest.raises(ValueError, match=r"'artemis': use one of azure, oasis, rabbitmq-3\.10, "):
         validate(b"", "artemis")  # type: ignore[arg-type]
 
 
