@@ -43,9 +43,9 @@ def run(effort: Effort) -> Figure:
             ),
             Floor("at most 2.2x msgspec's time", timings.share("msgspec"), at_most=2.2),
             Floor(
-                "the ordinary message: at most 1.2x msgspec's time",
+                "the ordinary message: at most 1.4x msgspec's time",
                 timings.ratio("the ordinary message", SAME_CONTENT),
-                at_most=1.2,
+                at_most=1.4,
             ),
         ),
         left_out=left_out,

@@ -29,9 +29,9 @@ def run(effort: Effort) -> Figure:
                 at_least=14,
             ),
             Floor(
-                "the ordinary message: at most 2.5x msgspec's time",
+                "the ordinary message: at most 3.4x msgspec's time",
                 timings.ratio("the ordinary message", SAME_CONTENT),
-                at_most=2.5,
+                at_most=3.4,
             ),
         ),
         left_out=left_out,

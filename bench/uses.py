@@ -93,11 +93,11 @@ def run_validate(effort: Effort) -> Figure:
     """Measure validation of valid messages, and of messages with two violations."""
     uses = [
         Use("validate", message, partial(validate, MESSAGES[message]), at_most)
-        for message, at_most in (("ordinary", 1.3), ("general", 4), ("tiny", 2))
+        for message, at_most in (("ordinary", 1.3), ("general", 1.3), ("tiny", 2))
     ]
-    for message, at_most in (("ordinary", 8), ("general", 20)):
+    for message, at_most in (("ordinary", 9), ("general", 9)):
         broken = partial(validate, WITH_VIOLATIONS[message])
-        uses.append(Use("validate as rabbitmq-4", message, _as_rabbitmq(message), 4))
+        uses.append(Use("validate as rabbitmq-4", message, _as_rabbitmq(message), 2))
         uses.append(Use("validate with two violations", message, broken, at_most))
     return _figure("validate", "Validate the ordinary message", uses, effort)
 
@@ -116,7 +116,7 @@ def run_notation(effort: Effort) -> Figure:
         message = Message.decode(data)
         typed, plain = to_typed(message), to_plain(message)
         # The tiny message shows the fixed costs, and has no floors.
-        floors = {"ordinary": (1.5, 2, 5, 5, 18, 18), "general": (5, 10, 5, 5, 9, 9)}
+        floors = {"ordinary": (1.85, 2, 4, 4, 18, 18), "general": (1.5, 2, 4, 4, 9, 9)}
         of_typed, of_from_typed, *of_plain, of_cbor, of_from_cbor = floors.get(name, [None] * 6)
         uses += [
             Use("to_typed", name, partial(to_typed, message), of_typed),
@@ -213,12 +213,10 @@ def _translation_floors(name: str, profile: str) -> tuple[float | None, ...]:
     """Return the floors of a message: to 0-9-1 and to 1.0 of objects, then of bytes."""
     if name == "tiny":
         return (None,) * 4
-    if name == "ordinary" and profile == "lossless":
-        return 2.5, 2.5, 1, 1
-    if profile == "lossless":
-        # A residual is used only if translating its message back gives the same input.
-        return 3, 3, 1.5, 2
-    return 3, 3, 1.5, 1.5
+    # A residual is used only if translating its message back gives the same input.
+    if name == "ordinary":
+        return (2.5, 3.2, 1.4, 1.9) if profile == "lossless" else (2.6, 2.6, 1.2, 1.2)
+    return (2, 2.5, 0.9, 1.3) if profile == "lossless" else (1.8, 1.8, 0.7, 0.7)
 
 
 def run_proton(effort: Effort) -> Figure:

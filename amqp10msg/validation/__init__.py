@@ -252,9 +252,9 @@ def profile_of(profile: str | Profile) -> Profile:
         TypeError: `profile` is neither a str nor a Profile.
         ValueError: there is no profile with this name.
     """
-    if isinstance(profile, Profile):
-        return profile
     if not isinstance(profile, str):
+        if isinstance(profile, Profile):
+            return profile
         raise TypeError(f"profile must be a name or a Profile, not {type(profile).__name__}")
     try:
         return PROFILES[profile]
@@ -398,7 +398,7 @@ def validate(
     limits = limits or DEFAULT_LIMITS
     violations = _Violations()
     octets: bytes | bytearray | memoryview | None
-    if isinstance(message, (bytes, bytearray, memoryview)):
+    if type(message) is bytes or isinstance(message, (bytes, bytearray, memoryview)):
         octets = message
     else:
         octets = _encode(message, profile, violations)

@@ -298,11 +298,10 @@ def test_floors_have_expected_limits(figures: dict[str, report.Figure]) -> None:
         assert [60_000] * 10 == floors.pop("jobs-translate-rabbitmq")
         assert [400_000] * 2 == floors.pop("jobs-validate")
     cbor, general_cbor = ([18, 18], [9, 9]) if find_spec("cbor2") else ([], [])
-    others = [3, 3, 1.5, 1.5] * 3  # the profiles of RabbitMQ
     floors.pop("threads", None)  # of an interpreter without the GIL
     assert floors == {
-        "decode": [17.5, 7, 2.2, 1.2],
-        "encode": [14, 2.5],
+        "decode": [17.5, 7, 2.2, 1.4],
+        "encode": [14, 3.4],
         "relay": [60],
         "template": [250, 7, 2, 0.16],
         "pick": [250, 100, 1.2],
@@ -312,13 +311,13 @@ def test_floors_have_expected_limits(figures: dict[str, report.Figure]) -> None:
         "filter": [3, 2],
         "startup": [60, 1.5, 2.2],
         "node": [1.5] * 4,
-        "validate": [1.3, 4, 2, 4, 8, 4, 20],
+        "validate": [1.3, 1.3, 2, 2, 9, 2, 9],
         "change": [1] * 4,
-        "notation": [1.5, 2, 5, 5, *cbor, 5, 10, 5, 5, *general_cbor],
+        "notation": [1.85, 2, 4, 4, *cbor, 1.5, 2, 4, 4, *general_cbor],
         "translate": [8],
         "translate-profiles": [
-            *[2.5, 2.5, 1, 1, *others],
-            *[3, 3, 1.5, 2, *others] * 2,
+            *[2.5, 3.2, 1.4, 1.9, *[2.6, 2.6, 1.2, 1.2] * 3],
+            *[2, 2.5, 0.9, 1.3, *[1.8, 1.8, 0.7, 0.7] * 3] * 2,
         ],
         **({"proton": [1.3]} if "proton" in command.FIGURES else {}),
         **({"serve": [1] * brokers} if "serve" in command.FIGURES else {}),
