@@ -28,7 +28,8 @@ extensions = [
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"amqp10msg {release}"
-html_static_path = ["pictures"]
+html_static_path = ["pictures", "_static"]
+html_css_files = ["tables.css"]
 html_logo = "pictures/logo.svg"
 html_favicon = "pictures/logo.svg"
 
