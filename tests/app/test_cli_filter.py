@@ -241,6 +241,16 @@ def test_swapped_arguments_are_named(
     assert "EXPR is the file or folder 'captured': write the expression first" in result.stderr
 
 
+def test_expression_that_is_a_file_name_is_evaluated_for_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("color").touch()
+
+    result = run("color", RED.hex())
+    assert (0, "1 message: 0 passed, 1 did not") == (result.exit_code, result.stdout.split("\n")[1])
+
+
 def test_expression_that_is_a_file_name_is_evaluated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

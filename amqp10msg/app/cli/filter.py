@@ -131,7 +131,7 @@ def filter_messages(
 
     if dialect is not None and language != "sql":
         raise click.UsageError("--dialect requires --language sql")
-    if path_kind(expr) and inputs.has_only_texts:
+    if path_kind(expr) and inputs.has_only_texts and not _begins_with_message(inputs):
         raise click.UsageError(
             f"EXPR is the file or folder {expr!r}: write the expression first, then the sources"
         )
@@ -178,6 +178,17 @@ def filter_messages(
         parts += [f"{counts['unreadable']:,} not readable"] * (counts["unreadable"] > 0)
         click.echo(f"{plural(counts.total(), 'message')}: {', '.join(parts)}", err=only_messages)
     return int(counts["unreadable"] > 0 or (require_all and counts["stopped"] > 0))
+
+
+def _begins_with_message(inputs: Inputs) -> bool:
+    """Return whether the first of the texts on the command line begins like a message."""
+    from amqp10msg.files.signatures import SECTION
+
+    try:
+        item = next(iter(inputs), None)
+    except click.UsageError:
+        return False
+    return item is not None and SECTION.match(item.data) is not None
 
 
 def _parse_filter(language: str, expr: str, dialect: Any) -> Filter:
