@@ -61,9 +61,9 @@ settings.register_profile(
 )
 # Reproducible: each run draws the same examples, so a failure is due to the change under test.
 # New examples are drawn by the profile `thorough` and by the fuzzers.
-settings.register_profile("ci", settings.get_profile("dev"), derandomize=True)
+settings.register_profile("ci", settings.get_profile("dev"), max_examples=25, derandomize=True)
 # The pure build's pass repeats properties that the compiled build's pass has checked.
-settings.register_profile("pure", settings.get_profile("ci"), max_examples=25)
+settings.register_profile("pure", settings.get_profile("ci"), max_examples=12)
 # For runs that repeat the full run, such as CI's second machine, and for work on one room.
 settings.register_profile("short", settings.get_profile("ci"), max_examples=10)
 # For the documentation's examples, which illustrate properties rather than check them.

@@ -398,7 +398,13 @@ def test_while_a_linked_message_loads_nothing_else_is_shown(address: str, tab: B
     assert 1 == tab.run("document.querySelectorAll('.hex b.here').length")
 
 
-@pytest.mark.parametrize("file", ["amqp10msg.zip", "worker.mjs", "python_stdlib.zip"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        "worker.mjs",
+        *(pytest.param(f, marks=pytest.mark.soak) for f in ("amqp10msg.zip", "python_stdlib.zip")),
+    ],
+)
 def test_failed_loading_can_be_retried(address: str, tab: Browser, file: str) -> None:
     Quiet.broken = file
     try:

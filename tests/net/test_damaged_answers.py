@@ -285,4 +285,4 @@ def test_damaged_files_and_answers_keep_the_contract(tmp_path: Path) -> None:
     from fuzz.findings import Findings  # noqa: PLC0415  (see above)
 
     findings = Findings(tmp_path, "stored")
-    assert (1_000, 0) == (stored.run(1_000, 1, findings), findings.count)
+    assert (300, 0) == (stored.run(300, 1, findings), findings.count)

@@ -32,7 +32,7 @@ def other() -> ModuleType:
 def test_contract_holds_for_corpus_and_its_mutations(tmp_path: Path) -> None:
     draw = random.Random(1)
     target = Target("compiled" if amqp10msg.COMPILED else "pure", tmp_path)
-    inputs = [*some(SEEDS), *(mutate(SEEDS, draw) for _ in range(shortened(1_000)))]
+    inputs = [*some(SEEDS), *(mutate(SEEDS, draw) for _ in range(shortened(300)))]
     for octets in inputs:
         target(octets)
     assert (len(inputs), 0) == (target.inputs, target.findings.count)
@@ -40,7 +40,7 @@ def test_contract_holds_for_corpus_and_its_mutations(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not amqp10msg.COMPILED, reason="the kernel is not compiled")
 def test_builds_agree_on_corpus(other: ModuleType) -> None:
-    for octets in SEEDS:
+    for octets in SEEDS[::4]:  # `make fuzz` compares the builds on all
         agreement(amqp10msg, other, octets)
 
 

@@ -122,6 +122,7 @@ def test_second_pass_runs_after_failure_of_first(
     assert calls[-1].startswith("-m tests.left_out ")
 
 
+@pytest.mark.soak
 def test_exit_reports_no_leaked_objects() -> None:
     """DuckDB's binding writes a line for all that is left when a worker ends."""
     pytest.importorskip("duckdb")

@@ -109,6 +109,7 @@ def test_wheel_with_compiler_contains_compiled_kernel(stand_in: Path) -> None:
     assert list((stand_in / "amqp10msg").rglob("*.c")) == []
 
 
+@pytest.mark.soak
 def test_wheel_contains_nothing_of_earlier_builds(stand_in: Path) -> None:
     build(stand_in, "build_wheel", AMQP10MSG_EXT="auto")
     shutil.rmtree(stand_in / "dist")
@@ -184,6 +185,7 @@ def test_invalid_mode_is_an_error(
     assert complaint in done.stderr
 
 
+@pytest.mark.soak
 def test_failed_in_place_build_removes_stale_library(stand_in: Path) -> None:
     if not amqp10msg.COMPILED:
         pytest.skip("the kernel is not compiled here: it needs a C compiler")

@@ -68,7 +68,7 @@ def test_no_compiled_class_accepts_cython_pickle_state() -> None:
 
 
 @pytest.mark.skipif(not amqp10msg.COMPILED, reason="the kernel is not compiled")
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.soak)])
 def test_no_argument_crashes_the_process(tmp_path: Path, seed: int) -> None:
     note = tmp_path / "note"
     done = subprocess.run(

@@ -58,7 +58,9 @@ from tests.samples import some
 
 # Each byte of each seed, as one test of so many seeds: a test a seed would only add overhead.
 GROUPS = 16
-GROUP = pytest.mark.parametrize("group", range(GROUPS))
+# `fuzz` tries such bytes without an end, and `make soak` the other groups.
+SOAK_GROUPS = (pytest.param(group, marks=pytest.mark.soak) for group in range(5, GROUPS))
+GROUP = pytest.mark.parametrize("group", [*range(5), *SOAK_GROUPS])
 
 
 @GROUP
@@ -96,8 +98,9 @@ def test_values_cut_off_at_every_offset() -> None:
                 assert isinstance(value, DecodeError)
 
 
-def test_every_octet_of_values_replaced() -> None:
-    for octets in some(VALUES):
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.soak)])
+def test_every_octet_of_values_replaced(step: int) -> None:
+    for octets in some(VALUES)[::step]:
         for octet in OCTETS:
             for spoilt in with_each_replaced(octets, octet):
                 read_all(spoilt, (decode_value, skip_value))
