@@ -21,6 +21,7 @@ from amqp10msg.translate.rabbitmq.terms import BrokerError
 from amqp10msg.translate.rabbitmq.version import VERSIONS, BrokerVersion
 from amqp10msg.translate.report import Loss, Notes
 from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE_PROPERTY
+from amqp10msg.validation import RULES
 from amqp10msg.wire.errors import DecodeError, TranslationError, expect, wrong_type
 from amqp10msg.wire.limits import UNLIMITED
 
@@ -97,7 +98,7 @@ class _RabbitMQ:
 def _report_violations(
     version: BrokerVersion, message: Message, basic: BasicMessage, notes: Notes
 ) -> None:
-    """Report as losses the rules of AMQP 1.0 that the message from the broker violates."""
+    """Report as losses the violations for which receivers refuse the message from the broker."""
     table = as_table(basic.properties.headers)
     # RabbitMQ 3.10: the losses of user-id and stream offset are already in `notes`.
     reported = {loss.path for loss in notes.losses} if version.is_plugin else set()
@@ -107,7 +108,7 @@ def _report_violations(
             for name, _, value in table.entries if path.startswith(section) else ():
                 if path.startswith(f"{section}[{name!r}]"):
                     path, original = path.replace(section, "headers", 1), value
-        if violation.severity == "error" and path not in reported:
+        if RULES[violation.rule].refused and path not in reported:
             notes.add_dropped(
                 path, original, f"RabbitMQ delivers what 1.0 receivers refuse: {violation.text}"
             )

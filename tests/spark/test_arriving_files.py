@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import uuid
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -348,22 +349,27 @@ def test_files_in_a_store(cleaning: str) -> None:
     with local_store.s3_server() as server:
         host, port = server.get_host_and_port()
         query = f"?scheme=http&region=us-east-1&endpoint_override={host}:{port}"
+        base = uuid.uuid4().hex  # other tests of this process use the same bucket
+
+        def url(key: str) -> str:
+            return f"s3://lake/{base}/{key}{query}"
+
         options = {"cleanSource": cleaning}
         if cleaning == "archive":
-            options["sourceArchiveDir"] = f"s3://lake/old{query}"
+            options["sourceArchiveDir"] = url("old")
         for name in ("b.bin", "day/c.bin", "a.bin"):
-            StoreLocation.of(f"s3://lake/in/{name}{query}").write(b"\0\0\0\0")
-        reader = reader_of(f"s3://lake/in{query}", form="prefixed", **options)
+            StoreLocation.of(url(f"in/{name}")).write(b"\0\0\0\0")
+        reader = reader_of(url("in"), form="prefixed", **options)
         first = latest(reader)
-        StoreLocation.of(f"s3://lake/in/0.bin{query}").write(b"\0\0\0\0")
+        StoreLocation.of(url("in/0.bin")).write(b"\0\0\0\0")
         second = latest(reader, first)
 
         def keys(folder: str) -> list[str]:
-            files = StoreLocation.of(f"s3://lake/{folder}{query}").files()
-            return [location.key.removeprefix(f"{folder}/") for location, _ in files]
+            files = StoreLocation.of(url(folder)).files()
+            return [location.key.removeprefix(f"{base}/{folder}/") for location, _ in files]
 
         assert ["0.bin"] == [
-            StoreLocation.of(found.path).key.removeprefix("in/")
+            StoreLocation.of(found.path).key.removeprefix(f"{base}/in/")
             for part in reader.partitions(first, second)
             for found in part.value
         ]
