@@ -67,8 +67,8 @@ from amqp10msg.wire.kernel.messages import decode_message
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import Symbol
 
-# The keys that a new residual may have if the message also has a residual from 0-9-1.
-_SECOND_RESIDUAL_KEYS = (
+# The keys of the new residual of a message whose own residual restores an original 0-9-1 message.
+_NEW_RESIDUAL_KEYS = (
     UNMARKED_SECTIONS_KEY,
     DELIVERY_ANNOTATIONS_CODE,
     APPLICATION_PROPERTIES_CODE,
@@ -260,9 +260,7 @@ def _finish_restored(draft: BasicDraft, clashing: set[str], notes: Notes) -> Bas
     Values that a broker has added since then, and unusual encodings, are dropped.
     """
     basic = restored_basic(draft, notes)
-    carried = {
-        code: value for code, value in draft.carried.items() if code in _SECOND_RESIDUAL_KEYS
-    }
+    carried = {code: value for code, value in draft.carried.items() if code in _NEW_RESIDUAL_KEYS}
     if fields := carried.pop(SPARSE_PROPERTIES_KEY, None):
         fields = {index: octets for index, octets in fields.items() if octets != ENCODED_NULL}
         if fields:

@@ -101,8 +101,9 @@ class ToAmqp10Rules:
 
     Attributes:
         properties: the rule of each property of class basic, in the order of the property flags.
-        losses: the losses of properties, in the order in which they are reported: the property's
-            index, the loss's index in `TO_AMQP10_LOSSES`, and a number of `AFTER_NUMBERS`.
+        property_losses: the losses of properties, in the order in which they are reported: the
+            property's index, the loss's index in `TO_AMQP10_LOSSES`, and a number of
+            `AFTER_NUMBERS`.
         address_prefix: the prefix of a queue's address; "" if a queue's address is its name.
         residual_headers: names of ``x-`` headers that become no annotation in the lossless profile:
             the residual holds them.
@@ -118,7 +119,7 @@ class ToAmqp10Rules:
     """
 
     properties: tuple[PropertyRule, ...]
-    losses: tuple[tuple[int, int, int], ...] = ()
+    property_losses: tuple[tuple[int, int, int], ...] = ()
     address_prefix: str = ""
     residual_headers: list[bytes] = attrs.field(factory=list)
     death_headers: list[tuple[bytes, int]] = attrs.field(factory=list)
@@ -178,7 +179,7 @@ def _lossless_rules() -> tuple[PropertyRule, ...]:
 
 
 def _loss_numbers(*losses: tuple[str, str, int]) -> tuple[tuple[int, int, int], ...]:
-    """Replace names by the engine's numbers, for `ToAmqp10Rules.losses`."""
+    """Replace names by the engine's numbers, for `ToAmqp10Rules.property_losses`."""
     return tuple(
         (_PROPERTY_INDEXES[name], _LOSS_INDEXES[loss], after) for name, loss, after in losses
     )

@@ -141,7 +141,7 @@ cdef class Symbols:
         """Return the answer for the n bytes at p."""
         cdef bytes known = self.content_encoding if index else self.content_type
         if not 0 <= index <= 1:
-            raise IndexError("there are two fields")
+            raise IndexError(f"the index must be 0 or 1, not {index}")
         if known is not None and equals_bytes(p, n, known):
             return self.answers[index]
         known = bytes_at(p, n)

@@ -78,7 +78,7 @@ cdef class ToAmqp10:
             row.name = self.c_text_of(given.wire_name)
             row.annotation = self.c_text_of(given.annotation) if given.annotation else NULL
         to.loss_count = 0
-        for index, loss, after in rules.losses:
+        for index, loss, after in rules.property_losses:
             to.losses[to.loss_count].index = index
             to.losses[to.loss_count].loss = loss
             to.losses[to.loss_count].after = after

@@ -281,12 +281,12 @@ CODEC_4_3 = Codec(_ARRAY_CONSTRUCTORS_4, copies_zero_width=True, writes_undecode
 
 # Writing.
 
-# By type: the widest constructor; for integers also the short constructor with its range of values,
-# and the constructor of zero.
+# By type: the widest constructor; for integers also the constructor of one-byte values, with the
+# minimum and maximum, and the constructor of zero.
 _WIDEST_CONSTRUCTORS = {
     TYPE_AND_WIDTH_BY_CODE[code][0]: code for code in sorted(_ARRAY_CONSTRUCTORS_4)
 }
-_SHORT_INTEGER_FORMS = {
+_ONE_BYTE_INTEGER_CONSTRUCTORS = {
     "uint": (0x52, 0, 255),
     "ulong": (0x53, 0, 255),
     "int": (0x54, -128, 127),
@@ -404,9 +404,9 @@ def _encode_integer(kind: str, value: int) -> bytes:
     """Encode an integer, modulo the width of its type."""
     if value == 0 and kind in _ZERO_CONSTRUCTORS:
         return bytes([_ZERO_CONSTRUCTORS[kind]])
-    short = _SHORT_INTEGER_FORMS.get(kind)
-    if short is not None and short[1] <= value <= short[2]:
-        return bytes([short[0], value & 0xFF])
+    one_byte = _ONE_BYTE_INTEGER_CONSTRUCTORS.get(kind)
+    if one_byte is not None and one_byte[1] <= value <= one_byte[2]:
+        return bytes([one_byte[0], value & 0xFF])
     return bytes([_WIDEST_CONSTRUCTORS[kind]]) + _low_bytes(kind, value)
 
 
