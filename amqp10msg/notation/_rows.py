@@ -50,7 +50,7 @@ class Row:
     Attributes:
         level: the nesting depth, 0 for a section.
         offset: the offset of the value, in bytes.
-        stop: the offset after the bytes shown in this line.
+        line_end: the offset after the bytes shown in this line.
         end: the offset after the whole value.
         name: the name of the field; safe to print.
         type: the AMQP type and encoding; safe to print.
@@ -63,7 +63,7 @@ class Row:
 
     level: int
     offset: int
-    stop: int
+    line_end: int
     end: int
     name: str
     type: str

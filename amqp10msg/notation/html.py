@@ -124,7 +124,7 @@ def _message_values(tree: Tree, name: str, number: int, max_octets: int) -> dict
         "problems": problems,
         "lines": list(_byte_lines(tree.data, rows, sections, max_octets)),
         "rows": list(map(_row_values, rows, sections)),
-        "left_out": len(tree.data) - rows[-1].stop if len(rows) == _MAX_ROWS_PER_MESSAGE else 0,
+        "left_out": len(tree.data) - rows[-1].line_end if len(rows) == _MAX_ROWS_PER_MESSAGE else 0,
     }
 
 
@@ -155,9 +155,9 @@ def _group(row: Row) -> str:
 def _parts(row: Row) -> Iterator[tuple[int, str]]:
     """Yield (offset in the row, label) for each part of the row's bytes, such as a constructor."""
     node: Node = row.node
-    while node.type == "described" and node.content < row.stop:
+    while node.type == "described" and node.content < row.line_end:
         yield node.offset - row.offset, "described"
-        if len(node.children) != 2 or node.children[0].end > row.stop:
+        if len(node.children) != 2 or node.children[0].end > row.line_end:
             return
         yield node.content - row.offset, "descriptor"
         node = node.children[1]
@@ -191,9 +191,9 @@ def _byte_lines(
     The middle of long values, and the bytes after `max_octets` shown bytes, are omitted.
     """
     runs = [
-        (row.offset, row.stop, _css_classes(row, section))
+        (row.offset, row.line_end, _css_classes(row, section))
         for row, section in zip(rows, sections, strict=True)
-        if row.stop > row.offset
+        if row.line_end > row.offset
     ]
     index = bytes_shown = bytes_hidden = 0
     for start in range(0, len(data), _BYTES_PER_LINE):
@@ -317,7 +317,7 @@ def render_svg(data: Any, *, title: str = "AMQP message") -> str:
 
 def _picture_cells(row: dict[str, Any], data: bytes) -> dict[str, str]:
     """Return the texts of one line of a picture by column; the name is indented."""
-    octets = data[row["offset"] : row["stop"]]
+    octets = data[row["offset"] : row["line_end"]]
     cut = "…" if len(octets) > _MAX_PICTURE_OCTETS else ""
     indent = 2 * min(row["level"], 5)
     return {

@@ -90,8 +90,8 @@ def from_plain(plain: Any) -> Message:
 
     Raises:
         NotationError: the document is not a message in plain JSON, or the message violates the
-            specification, which is allowed only under ``sections``, if it is a sequence of encoded
-            values. The error contains the path.
+            specification. The content of the key ``sections`` may violate the specification, but
+            must be a sequence of encoded values. The error contains the path.
     """
     try:
         octets, message_format, is_listed = bytes_of_message(plain)

@@ -66,7 +66,7 @@ def render_text(
         _MAX_NAME_WIDTH,
     )
     type_width = max((len(row.type) for row in rows), default=0)
-    byte_count = max((min(row.stop - row.offset, _BYTES_PER_LINE) for row in rows), default=1)
+    byte_count = max((min(row.line_end - row.offset, _BYTES_PER_LINE) for row in rows), default=1)
     hex_width = byte_count * 3 - 1
     paint = _colored if color else _no_color
     value_width: int | None = None
@@ -110,12 +110,14 @@ def _hex_lines(data: bytes, row: Row, width: int) -> Iterator[str]:
     A long row is cut to `_MAX_HEX_LINES_PER_FIELD` lines.
     """
     room = _BYTES_PER_LINE * _MAX_HEX_LINES_PER_FIELD
-    stop = row.stop if row.stop - row.offset <= room else row.offset + room - _BYTES_PER_LINE
+    stop = row.line_end
+    if stop - row.offset > room:
+        stop = row.offset + room - _BYTES_PER_LINE
     yield f"{data[row.offset : min(row.offset + _BYTES_PER_LINE, stop)].hex(' '):<{width}}"
     for start in range(row.offset + _BYTES_PER_LINE, stop, _BYTES_PER_LINE):
         yield data[start : min(start + _BYTES_PER_LINE, stop)].hex(" ")
-    if stop < row.stop:
-        yield f"… {row.stop - stop:,} more"
+    if stop < row.line_end:
+        yield f"… {row.line_end - stop:,} more"
 
 
 def _problem_lines(
