@@ -15,7 +15,7 @@ from amqp10msg.wire.errors import EncodeError
 # Columns that repeat the contents of other columns, and are not written to messages.
 _REDUNDANT_COLUMNS = (
     *("body_sections", "body_text", "body_value"),
-    *(name for name, column in COMPUTED_COLUMNS.items() if column.is_content),
+    *(name for name, column in COMPUTED_COLUMNS.items() if column.repeats_content),
 )
 #: Message-id and correlation-id, whose types are in columns ``…_type``.
 _IDENTIFIER_COLUMNS = tuple(name[:-5] for name in SCHEMA.names if name.endswith("_id_type"))

@@ -128,14 +128,14 @@ class ComputedColumn:
         field: name, type, and the comment.
         inputs: the names of the columns of `SCHEMA` that it is computed from, without map sections.
         compute: returns the column for the arrays of `inputs`.
-        is_content: whether the column repeats the content of the message: then `encode` requires
-            that it agrees with the other columns. If False, `encode` ignores it.
+        repeats_content: whether the column repeats the content of the message: then `encode`
+            requires that it agrees with the other columns. If False, `encode` ignores it.
     """
 
     field: pa.Field
     inputs: tuple[str, ...]
     compute: Callable[..., pa.Array]
-    is_content: bool = True
+    repeats_content: bool = True
 
 
 def _computed(
@@ -145,10 +145,10 @@ def _computed(
     inputs: tuple[str, ...],
     compute: Callable[..., pa.Array],
     *,
-    is_content: bool = True,
+    repeats_content: bool = True,
 ) -> ComputedColumn:
     field = pa.field(name, arrow_type, metadata={"comment": comment})
-    return ComputedColumn(field, inputs, compute, is_content)
+    return ComputedColumn(field, inputs, compute, repeats_content)
 
 
 _ERROR_STRUCT_TYPE = pa.struct(
@@ -170,7 +170,7 @@ _COMPUTED_TABLE = (
         "why the message could not be decoded: rule, clause, offset in bytes; null if it was",
         tuple(field.name for field in ERROR_COLUMNS),
         _join_error,
-        is_content=False,
+        repeats_content=False,
     ),
 )
 #: The computed columns by name.

@@ -15,14 +15,14 @@ cpdef enum:
     DATA_STEP
     BODY_STEP
 
-# How to write a cell; this determines the width of the column.
+# How to write a cell: the kind of its column, and the AMQP value to write.
 cpdef enum:
-    BOOLEAN_WAY  # BOOL
-    WHOLE_WAY    # INT64, as a signed integer or a timestamp of type `code`
-    ULONG_WAY    # a ulong, as its 64 bits in the INT64 column
-    DOUBLE_WAY   # a double, as its 64 bits in the INT64 column
-    FLOAT_WAY    # a float, as the 64 bits of a double in the INT64 column
-    TEXT_WAY     # TEXT, in the encoding `code`
+    BOOLEAN_WAY  # BOOL column: a boolean
+    WHOLE_WAY    # INT64 column: a signed integer or a timestamp with the format code `code`
+    ULONG_WAY    # INT64 column with the bits of a ulong: a ulong
+    DOUBLE_WAY   # INT64 column with the bits of a double: a double
+    FLOAT_WAY    # INT64 column with the bits of a double: a float
+    TEXT_WAY     # TEXT column: a string, symbol or binary with the format code `code`
 
 cdef struct TemplateStep:
     int action, way, code, rule
@@ -170,7 +170,7 @@ cdef class Filler(Rows):
                 raise ValueError(f"{code} is not a format code")
             if action in (OPEN_STEP, LIST_STEP, MAP_STEP):
                 if is_open == (action == OPEN_STEP):
-                    raise ValueError("the steps of a list or a map do not begin and end in turn")
+                    raise ValueError("OPEN_STEP must alternate with LIST_STEP or MAP_STEP")
                 is_open = not is_open
             if action in (FIELDS_STEP, FIELD_STEP) and not 0 <= index < stop <= MAX_FIELDS:
                 raise ValueError(f"fields {index} to {stop - 1} are not in 0 to {MAX_FIELDS - 1}")
