@@ -68,10 +68,10 @@ _TWO_TO_64 = 2**64
 #: The type letter as a str, by byte.
 _LETTER_BY_BYTE = [chr(octet) for octet in range(256)]
 
-# Subjects of the error text of `BasicReader.cut`: the values that are truncated.
-_SHORT_STRING_SUBJECT = "a short string"
-_LONG_STRING_SUBJECT = "a long string"
-_NAME_AND_LETTER_SUBJECT = "a name and a letter"
+# Descriptions of truncated values, for the error text of `BasicReader.cut`.
+_SHORT_STRING_DESCRIPTION = "a short string"
+_LONG_STRING_DESCRIPTION = "a long string"
+_NAME_AND_LETTER_DESCRIPTION = "a name and a letter"
 
 
 def _signed32(number: int) -> int:
@@ -261,10 +261,10 @@ class BasicReader(Cursor):
         pos = self.pos
         data = self.buf
         if pos >= self.end:
-            raise self.cut(_SHORT_STRING_SUBJECT, pos, 1, self.end)
+            raise self.cut(_SHORT_STRING_DESCRIPTION, pos, 1, self.end)
         stop = pos + 1 + data[pos]
         if stop > self.end:
-            raise self.cut(_SHORT_STRING_SUBJECT, pos, stop - pos, self.end)
+            raise self.cut(_SHORT_STRING_DESCRIPTION, pos, stop - pos, self.end)
         self.pos = stop
         return data[pos + 1 : stop].decode("utf-8", "surrogateescape")
 
@@ -272,10 +272,10 @@ class BasicReader(Cursor):
         """Read a long string: four bytes of length, then the bytes."""
         pos = self.pos
         if pos + 4 > self.end:
-            raise self.cut(_LONG_STRING_SUBJECT, pos, 4, self.end)
+            raise self.cut(_LONG_STRING_DESCRIPTION, pos, 4, self.end)
         size = self.u32(pos)
         if size > self.end - pos - 4:
-            raise self.cut(_LONG_STRING_SUBJECT, pos, size + 4, self.end)
+            raise self.cut(_LONG_STRING_DESCRIPTION, pos, size + 4, self.end)
         self.pos = pos + 4 + size
         return self.buf[pos + 4 : self.pos]
 
@@ -346,17 +346,17 @@ class BasicReader(Cursor):
                     raise self.too_many(pos)
                 after = pos + 1 + data[pos]
                 if after >= stop:
-                    raise self.cut(_NAME_AND_LETTER_SUBJECT, pos, after - pos + 1, stop)
+                    raise self.cut(_NAME_AND_LETTER_DESCRIPTION, pos, after - pos + 1, stop)
                 name = self.name(pos + 1, after)
                 code = data[after]
                 pos = after + 1
                 if code == _LONG_STRING:
                     if pos + 4 > stop:
-                        raise self.cut(_LONG_STRING_SUBJECT, after, 5, stop)
+                        raise self.cut(_LONG_STRING_DESCRIPTION, after, 5, stop)
                     size = self.u32(pos)
                     pos += 4
                     if size > stop - pos:
-                        raise self.cut(_LONG_STRING_SUBJECT, after, size + 5, stop)
+                        raise self.cut(_LONG_STRING_DESCRIPTION, after, size + 5, stop)
                     text = data[pos : pos + size].decode("utf-8", "surrogateescape")
                     entries.append((name, "S", text))
                     pos += size
@@ -446,7 +446,7 @@ class BasicReader(Cursor):
         if code == _SHORT and self.spec:  # in the dialect spec, s is a short string
             if pos >= stop or pos + 1 + data[pos] > stop:
                 needs = 2 + data[pos] if pos < stop else 2
-                raise self.cut(_SHORT_STRING_SUBJECT, pos - 1, needs, stop)
+                raise self.cut(_SHORT_STRING_DESCRIPTION, pos - 1, needs, stop)
             self.pos = pos + 1 + data[pos]
             return data[pos + 1 : self.pos].decode("utf-8", "surrogateescape")
         width = _INTEGER_WIDTH_BY_BYTE[code]
