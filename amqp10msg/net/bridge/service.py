@@ -55,7 +55,7 @@ class Service:
 
     def alive(self, status: str) -> None:
         """Reset the watchdog, and set the status line that ``systemctl status`` shows."""
-        # Do not wait for room in the socket: the next call sends the same.
+        # If the socket is full, skip this report: the next call resets the watchdog.
         self._notify(f"WATCHDOG=1\nSTATUS={' '.join(status.split())}", 0)
 
     def _notify(self, text: str, timeout: float) -> None:

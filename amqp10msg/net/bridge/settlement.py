@@ -64,8 +64,8 @@ class Settlement:
         """Release a delivery after `RouteOptions.max_backoff`, or when the route ends.
 
         The source may deliver a released message again immediately, and it would be refused again.
-        In a route that ends when its source is idle, the pause is longer than that time: otherwise
-        the same messages would keep it from ending.
+        A route with `RouteOptions.idle` waits for at least twice that time before the release:
+        otherwise, the redelivered messages would keep the route from ending.
         """
         options = self._context.options
         self._context.unsettled.delayed[delivery] = None

@@ -53,7 +53,8 @@ class Moved:
         source_after: messages at the source after the comparison; for a stream, the messages
             after the last message that was moved.
         counts: the statistics of the route.
-        target_end: for a stream, the position after the target's last message before the move.
+        target_end_before: for a stream, the position after the target's last message before the
+            move.
         sample: the digests of the messages of the sample, and how often each occurs.
         found_before: the digests of the sample that the target had before the move.
         quarantine_size: size of the quarantine file before the move, in bytes.
@@ -73,7 +74,7 @@ class Moved:
     target_after: int | None = None
     source_after: int | None = None
     counts: Statistics = attrs.Factory(Statistics)
-    target_end: int | None = None
+    target_end_before: int | None = None
     sample: Counter[bytes] = attrs.Factory(Counter)
     found_before: Counter[bytes] = attrs.Factory(Counter)
     quarantine_size: int = 0
@@ -367,8 +368,9 @@ async def _depth(moved: Moved, *, source: bool) -> Depth:
     counting = Counting(endpoint, None, waits=moved.spec.options.waits)
     next_position = _next_position(moved) if source else None
     depth = await counting.count_before_reading(endpoint, next_position)
-    if not source and moved.target_end is None:
-        moved.target_end = counting.end  # set by the first count of the target, before the move
+    if not source and moved.target_end_before is None:
+        # The first count of the target is before the move.
+        moved.target_end_before = counting.end
     return depth
 
 
@@ -449,13 +451,13 @@ async def _read_target(moved: Moved, limit: int = _MAX_COMPARED) -> Counter[byte
     count = moved.target_after if moved.target_after is not None else moved.target_before
     stream = moved.queue.kind == "stream"
     if stream:
-        # The moved messages have positions from `moved.target_end` on.
+        # The moved messages have positions from `moved.target_end_before` on.
         count = (
             0
             if moved.target_after is None
             else max(moved.target_after - (moved.target_before or 0), 0)
         )
-        spec = attrs.evolve(spec, source=spec.source.read_from(str(moved.target_end or 0)))
+        spec = attrs.evolve(spec, source=spec.source.read_from(str(moved.target_end_before or 0)))
     moved.compared_count = 0
     at_target: Counter[bytes] = Counter()
 
