@@ -256,7 +256,7 @@ class TypedReader(ValueReader):
         return [_SECTION_NAMES[index], self.bare(self.buf[pos], kind)]
 
     def lenient_sections(self) -> Any:
-        """Convert the sections of a message that may violate the specification."""
+        """Convert to typed JSON the sections of a message that may violate the specification."""
         converted = []
         for section in sections_of(self.buf):
             if section.is_raw:
