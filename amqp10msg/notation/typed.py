@@ -176,7 +176,12 @@ class TypedReader(ValueReader):
         if width:
             pos = self.advance(width)
             return [name, self.buf[pos : self.pos].hex()]
-        if kind in (KIND_BINARY, KIND_LIST, KIND_MAP):
+        # Not through `bare`: one frame less per level of nesting.
+        if kind == KIND_LIST and code != 0x45:
+            return [name, self.typed_list(code)]
+        if kind == KIND_MAP:
+            return [name, self.typed_map(code)]
+        if kind in (KIND_BINARY, KIND_LIST):
             return [name, self.bare(code, kind)]
         if code == 0:
             self.enter(self.pos)
