@@ -89,8 +89,11 @@ nitpick_ignore_regex = [
     ("py:class", r"(aio_pika|eventhub|pamqp|pika|servicebus)\..*"),
     # Another name of an error of pyspark's.
     ("py:exc", "SparkError"),
-    ("py:class", r"amqp10msg\.net\.bridge\.(bridge\.Changes|route\.Route|terms\.Oversized)"),
-    ("py:class", r"amqp10msg\.net\.bridge\.wire\.ConnectionPools"),
+    (
+        "py:class",
+        r"amqp10msg\.net\.(bridge\.bridge\.Changes|bridge\.route\.Route|ends\.terms\.Oversized)",
+    ),
+    ("py:class", r"amqp10msg\.net\.ends\.wire\.ConnectionPools"),
     ("py:class", r"amqp10msg\.(brokers\.ByName|net\.bridge\.statistics\.Latency)"),
     # What options are declared with, and the types of some of serve's.
     ("py:class", r"amqp10msg\.options\.JobOptions|PathLike|Token"),

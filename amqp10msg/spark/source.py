@@ -85,28 +85,25 @@ class Amqp10(DataSource):
         maxSize: the maximum size of a message, in bytes.
         expansion: the limit on decompressed bytes per byte of a file, as in `amqp10msg.Limits`.
         zeroWidth: the limit on empty records in a file, as in `amqp10msg.Limits`.
-        maxFilesPerTrigger: the maximum number of files in a batch of a stream; unlimited by
-            default. A stream reads the oldest files first.
-        maxBytesPerTrigger: the maximum total size of these files, in bytes; unlimited by default. A
-            larger file is a batch of its own.
-        maxFileAge: how much older than the newest file that was read a file may be, to be read by a
-            stream; unlimited by default. A number with a unit: ``7d``, ``12h``, ``30m`` or ``45s``.
-            Older files are ignored, with a warning, except by the first batches.
-        cleanSource: what a stream does with the files of batches that are complete: ``off``
-            (default), ``delete``, or ``archive``, which moves them to `sourceArchiveDir`.
-        sourceArchiveDir: a folder outside of the input; in a store, in the same bucket.
-        pollInterval: seconds between two listings of a folder without new files; default 1. The
-            pause is longer for a folder that is slow to list, so that listing takes at most a tenth
-            of the time.
+        maxFilesPerTrigger: the maximum number of files in a batch of a stream; default unlimited.
+        maxBytesPerTrigger: the maximum total size of these files, in bytes; default unlimited.
+        maxFileAge: how much older than the newest file a file may be, such as ``7d`` or ``12h``.
+        cleanSource: what happens to files of complete batches: ``off``, ``delete`` or ``archive``.
+        sourceArchiveDir: the folder for ``archive``, outside of the input.
+        pollInterval: seconds between two listings of a folder without new files; default 1.
         protocol: select messages of ``1.0`` or ``0-9-1``.
         address: select messages of links with this address.
         since: select messages captured at this time or later: ISO 8601, UTC by default.
         until: select messages captured before this time.
         selector: select messages that match this JMS message selector; applies to 1.0 only.
 
-    A stream reads each file once, whatever its name and its time of arrival. A file must be
+    A stream reads each file once, whatever its name and its time of arrival, the oldest files
+    first. A file that is larger than `maxBytesPerTrigger` is a batch of its own. A file must be
     complete when it gets its name: an error ends the stream if a file changes after it was read,
-    unless `cleanSource` removes the files that were read.
+    unless `cleanSource` removes the files that were read. In a store, `sourceArchiveDir` is in the
+    same bucket. With `maxFileAge` (units s, m, h and d), files that are older than the newest file
+    that was read are ignored, with a warning, except by the first batches. The pause after a
+    listing is longer for a folder that is slow to list: listing takes at most a tenth of the time.
 
     Messages without a capture time are excluded by `since` and by `until`. URLs of object stores
     begin with ``s3://``, ``gs://`` or ``abfss://``.
