@@ -23,7 +23,7 @@ from amqp10msg.validation.prefilter import (
     KEY_SUSPICIONS,
     VALUE_SUSPICIONS,
 )
-from amqp10msg.validation.suspicion import ANNOTATIONS
+from amqp10msg.validation.suspicion import ANNOTATION_SECTION_NAMES
 
 #: The columns to decode: at least one column per section, so that every section is decoded.
 PREFILTER_COLUMNS: tuple[str, ...] = tuple(
@@ -33,7 +33,7 @@ PREFILTER_COLUMNS: tuple[str, ...] = tuple(
             *("content_type", "content_encoding"),
             *(group.suspicion.field for group in FIELD_SUSPICIONS),
             *(name for group in BODY_SUSPICIONS for name in group.suspicion.fields),
-            *ANNOTATIONS,
+            *ANNOTATION_SECTION_NAMES,
             *("application_properties", "body_kind", "body", "body_json", "error_code"),
         )
     )
@@ -65,7 +65,7 @@ def suspects(batch: pa.RecordBatch, profile: Profile) -> list[int]:
         for group in KEY_SUSPICIONS
         if not severities.isdisjoint(group.rules)
     ]
-    for attribute, name in ANNOTATIONS.items() if key_tests else ():
+    for attribute, name in ANNOTATION_SECTION_NAMES.items() if key_tests else ():
         maps = batch.column(attribute)
         is_usual = partial(_is_usual_key, key_tests, profile.known_keys.get(name, ()))
         rows |= _rows_of(maps, _unusual_indexes(maps.keys, is_usual))

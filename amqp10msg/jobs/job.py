@@ -28,7 +28,7 @@ from amqp10msg.message import Message
 from amqp10msg.message.rules import profile_with_rules
 from amqp10msg.options import JobOptions, from_spark, names_in_spark, to_spark
 from amqp10msg.translate import Circumstances
-from amqp10msg.validation.rules import MAX_TEXT, RuleCount
+from amqp10msg.validation.rules import MAX_EXAMPLE_LENGTH, RuleCount
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.limits import DEFAULT_LIMITS
 from amqp10msg.wire.reprs import encodable
@@ -471,7 +471,7 @@ class Job:
         columns = [column.to_pylist() for column in bad.select(names).columns]
         for code, clause, text, *location in zip(*columns, strict=True):
             first = "{}@{}".format(*location) if location else ""
-            rule_count = RuleCount(clause or "", 1, first, text=(text or "")[:MAX_TEXT])
+            rule_count = RuleCount(clause or "", 1, first, text=(text or "")[:MAX_EXAMPLE_LENGTH])
             stats.add_error(code or "", rule_count)
 
 

@@ -20,7 +20,7 @@ from amqp10msg.basic.tables import seconds_of
 from amqp10msg.sections import Header, Properties
 from amqp10msg.translate.losses import TO_BASIC_LOSSES, LossRule
 from amqp10msg.translate.report import Action
-from amqp10msg.validation.suspicion import CODINGS, MIME_TYPE
+from amqp10msg.validation.suspicion import MIME_TYPE_PATTERN, REGISTERED_CODINGS
 from amqp10msg.wire.primitives import (
     Byte,
     Int,
@@ -152,7 +152,7 @@ def _ascii_annotation_to_amqp10(text: str) -> TranslatedProperty:
 
 
 def _content_type_to_amqp10(text: str, is_data: bool) -> TranslatedProperty:
-    if is_data and text.isascii() and MIME_TYPE.fullmatch(text):
+    if is_data and text.isascii() and MIME_TYPE_PATTERN.fullmatch(text):
         return TranslatedProperty("field", Symbol(text), "\0" not in text)
     return _ascii_annotation_to_amqp10(text)
 
@@ -166,7 +166,7 @@ def _content_type_to_basic(text: Any) -> tuple[Any, bool]:
 def _is_usable_coding(text: str) -> bool:
     """Whether Part 3, 3.2.4 allows a content-encoding, in any case."""
     lowered = text.lower()
-    return lowered in CODINGS and lowered not in _UNUSABLE_CONTENT_ENCODINGS
+    return lowered in REGISTERED_CODINGS and lowered not in _UNUSABLE_CONTENT_ENCODINGS
 
 
 def _content_encoding_to_amqp10(text: str, is_data: bool) -> TranslatedProperty:

@@ -14,7 +14,7 @@ from amqp10msg.brokers import ByName, SeriesName, rule_sets
 from amqp10msg.sections import KINDS
 from amqp10msg.sections.parts import LISTED, map_message, map_valid_message
 from amqp10msg.validation._table import NOT_VISIBLE, RULES
-from amqp10msg.validation.prefilter import UNENFORCED, Screen, narrow, suspected
+from amqp10msg.validation.prefilter import RULES_NOT_CHECKED_BY_DECODING, Screen, narrow, suspected
 from amqp10msg.validation.rules import (
     Obligation,
     Occurrence,
@@ -190,50 +190,52 @@ class Profile:
         return Profile(name, description, derived, keys, (*self.rules, *new))
 
 
-def _rules_of(broker: str) -> dict[str, Severity]:
+def _severities_of_broker_rules(broker: str) -> dict[str, Severity]:
     """Return the severities of the rules that only the profile of one broker has, by rule id."""
     return {rule.id: rule.severity for rule in RULES.values() if rule.clause == broker}
 
 
 # The severities of the rules that only one profile has, by rule id.
-_RABBITMQ_RULES = _rules_of("RabbitMQ 4")
-_AZURE_RULES = _rules_of("Azure")
+_SEVERITIES_OF_RABBITMQ_RULES = _severities_of_broker_rules("RabbitMQ 4")
+_SEVERITIES_OF_AZURE_RULES = _severities_of_broker_rules("Azure")
 # Message annotations of W3C's draft "Trace Context: AMQP protocol".
-_TRACE = ("traceparent", "tracestate")
+_W3C_TRACE_ANNOTATION_KEYS = ("traceparent", "tracestate")
 #: The built-in profiles.
-_OASIS = Profile(
+_OASIS_PROFILE = Profile(
     "oasis",
     "OASIS AMQP 1.0, Part 3, section 3.2, exactly.",
     {
         rule.id: rule.severity
         for rule in RULES.values()
-        if rule.in_messages and rule.id not in _RABBITMQ_RULES and rule.id not in _AZURE_RULES
+        if rule.in_messages
+        and rule.id not in _SEVERITIES_OF_RABBITMQ_RULES
+        and rule.id not in _SEVERITIES_OF_AZURE_RULES
     },
-    {"delivery-annotations": ("rejected",), "message-annotations": _TRACE},
+    {"delivery-annotations": ("rejected",), "message-annotations": _W3C_TRACE_ANNOTATION_KEYS},
 )
-_RABBITMQ_4 = _OASIS.derive(
+_RABBITMQ_4_PROFILE = _OASIS_PROFILE.derive(
     "rabbitmq-4",
     "What RabbitMQ 4 refuses or cannot deliver: a body is required, annotation keys must be "
     "symbols that begin with x-, and some encodings are not understood.",
-    severities={"annotation-key-reserved": "error", **_RABBITMQ_RULES},
+    severities={"annotation-key-reserved": "error", **_SEVERITIES_OF_RABBITMQ_RULES},
     known_keys={},
 )
-_AZURE = _OASIS.derive(
+_AZURE_PROFILE = _OASIS_PROFILE.derive(
     "azure",
     "Azure Service Bus, Event Hubs and IoT Hub: iothub-* annotations, messages without a body, and "
     "the message-format of batches are usual there; scheduled times are timestamps, and partition "
     "keys strings.",
-    severities=_AZURE_RULES,
+    severities=_SEVERITIES_OF_AZURE_RULES,
     without=("body-missing", "message-format"),
     known_keys={
         "delivery-annotations": ("rejected", "iothub-*"),
-        "message-annotations": (*_TRACE, "iothub-*"),
+        "message-annotations": (*_W3C_TRACE_ANNOTATION_KEYS, "iothub-*"),
     },
 )
 # The clause of the rules about the sequence of sections.
-_STRUCTURE = "Part 3, 3.2"
+_SECTION_ORDER_CLAUSE = "Part 3, 3.2"
 # The rules of messages whose violations strict decoding refuses, for `first_fault`.
-_DECODING = Profile(
+_STRICT_DECODING_PROFILE = Profile(
     "decoding",
     "The rules of Part 1 and Part 3 whose violations strict decoding refuses.",
     {rule.id: "error" for rule in RULES.values() if rule.refused and rule.in_messages},
@@ -241,7 +243,8 @@ _DECODING = Profile(
 #: The built-in profiles by name. The names of RabbitMQ's series 4.x mean ``rabbitmq-4``; the names
 #: of series 3.x mean ``oasis``, since these brokers accept sections without decoding them.
 PROFILES: ByName[Profile] = ByName(
-    {profile.name: profile for profile in (_OASIS, _RABBITMQ_4, _AZURE)}, rule_sets()
+    {profile.name: profile for profile in (_OASIS_PROFILE, _RABBITMQ_4_PROFILE, _AZURE_PROFILE)},
+    rule_sets(),
 )
 
 
@@ -265,8 +268,9 @@ def profile_of(profile: str | Profile) -> Profile:
 def rule_of(error: DecodeError) -> tuple[str, str]:
     """Return the id and the clause of the rule that `error` violates.
 
-    If the error has no clause, it is the clause of the rule, which may list several; if the rule
-    is not in `RULES`, as for errors of the AMQP 0-9-1 decoder, it is ``Part 1, 1.2``.
+    The clause is that of the error. If the error has no clause, it is that of the rule in `RULES`,
+    which may list several clauses; for other rules, as in errors of the AMQP 0-9-1 decoder, it is
+    ``Part 1, 1.2``.
     """
     expect(error, DecodeError, "rule_of", "a DecodeError")
     rule = RULES.get(error.rule)
@@ -279,12 +283,12 @@ def _condition_of(rule: Rule) -> str:
         return RESOURCE_LIMIT_EXCEEDED
     if rule.id == "unknown-section":
         return NOT_IMPLEMENTED
-    is_about_encoding = rule.clause.startswith("Part 1") or rule.clause == _STRUCTURE
+    is_about_encoding = rule.clause.startswith("Part 1") or rule.clause == _SECTION_ORDER_CLAUSE
     return DECODE_ERROR if is_about_encoding else INVALID_FIELD
 
 
 def _end_of_section(data: bytes, offset: int) -> int:
-    """Return the end of the section with the byte at `offset`, or of the message if unknown."""
+    """Return the end of the section that contains `offset`; if unknown, the end of the message."""
     end = 0
     while 0 <= end <= offset:
         end = end_of(data, end, len(data))
@@ -296,10 +300,10 @@ def first_fault(error: DecodeError, limits: Limits | None = None) -> DecodeError
 
     Decoding stops where it can read no further, which may be a consequence of an earlier fault.
     `validate` finds the earlier fault and its exact clause. Violations that strict decoding
-    accepts, such as of ``body-missing``, are no reason for a refusal and are not considered.
+    accepts, such as of ``body-missing``, are ignored.
 
-    The message is read again, up to the end of the section in which decoding stopped: nothing
-    after it can be the first fault. Call this for refused messages only.
+    The message is read again, up to the end of the section in which decoding stopped, which
+    contains the first fault or follows it. Call this function only for refused messages.
 
     Args:
         error: the error, whose `data` is the whole message.
@@ -319,11 +323,12 @@ def first_fault(error: DecodeError, limits: Limits | None = None) -> DecodeError
     end = _end_of_section(data, error.offset)
     limits = limits or DEFAULT_LIMITS
     if end < len(data):
-        # The number of elements without bytes that the whole message may have.
+        # Allow the part as many zero-width array elements as the whole message.
         zero_width = limits.zero_width_of(len(data))
         limits = attrs.evolve(limits, zero_width=zero_width, zero_width_per_byte=1 << 20)
-    # With one more byte, so that a value that overruns the section is not a truncated message.
-    violations = validate(data[: end + 1], _DECODING, limits=limits)
+    # Include one byte after the section: without it, a value that overruns its section would be
+    # reported as a truncated message.
+    violations = validate(data[: end + 1], _STRICT_DECODING_PROFILE, limits=limits)
     if not violations:
         return error
     first = violations[0]
@@ -340,9 +345,9 @@ def first_fault(error: DecodeError, limits: Limits | None = None) -> DecodeError
 
 
 def has_unscreened_rules(profile: Profile) -> bool:
-    """Return whether a profile has rules that neither decoding nor a suspicion can exclude.
+    """Return whether a profile has rules that must be checked on every message.
 
-    Every message must be checked against these rules.
+    For these rules, neither decoding nor a suspicion shows that a message cannot violate them.
     """
     expect(profile, Profile, "has_unscreened_rules", "a Profile")
     return bool(profile.rules) or profile._screen.is_partial
@@ -401,13 +406,15 @@ def validate(
     if type(message) is bytes or isinstance(message, (bytes, bytearray, memoryview)):
         octets = message
     else:
-        octets = _encode(message, profile, violations)
+        octets = _encode_or_add_violation(message, profile, violations)
         if octets is None:
             return violations
     try:
         data = kernel.octets_of(octets, limits)
     except DecodeError as error:
-        _add(violations, profile, error.rule, Occurrence(error.offset, error.path, error.reason))
+        _add_violation(
+            violations, profile, error.rule, Occurrence(error.offset, error.path, error.reason)
+        )
         return violations
     screen = profile._screen
     suspects = suspected(data, limits, screen)
@@ -419,7 +426,9 @@ def validate(
         view = map_message(data, limits)
         for fault in view.faults:
             name, _ = rule_of(fault)
-            _add(violations, profile, name, Occurrence(fault.offset, fault.path, fault.reason))
+            _add_violation(
+                violations, profile, name, Occurrence(fault.offset, fault.path, fault.reason)
+            )
         rules: Iterable[Rule] = _CHECKED_RULES
         if not always_checked:
             narrow(view, screen)
@@ -431,22 +440,29 @@ def validate(
                 if not rule.sections or not names.isdisjoint(rule.sections)
             ]
     else:
-        rules = [rule for rule in UNENFORCED if rule.id in suspects or rule.suspicion is None]
+        rules = [
+            rule
+            for rule in RULES_NOT_CHECKED_BY_DECODING
+            if rule.id in suspects or rule.suspicion is None
+        ]
         view = map_valid_message(data, limits)
     view.known_annotation_keys = profile.known_keys
     violations += violations_of((*rules, *profile.rules), view, profile.severities)
     # The sort is stable: violations at the same offset stay in the order of the rules.
-    violations.sort(key=_OFFSET)
+    violations.sort(key=_offset_of)
     return violations
 
 
-_OFFSET = attrgetter("offset")
+_offset_of = attrgetter("offset")
 
 
-def _encode(
+def _encode_or_add_violation(
     message: EncodableMessage, profile: Profile, violations: list[Violation]
 ) -> bytes | None:
-    """Encode a message; add the violations that this shows. Return None if it cannot be encoded."""
+    """Return the encoded message; None if it cannot be encoded.
+
+    Violations of the rules ``message-format`` and ``not-encodable`` are added to `violations`.
+    """
     # This module must not import `message`, which imports it.
     if not (hasattr(message, "encode") and hasattr(message, "message_format")):
         raise TypeError(
@@ -456,18 +472,20 @@ def _encode(
         code: object = message.message_format
         format_text = f"0x{code:08X}" if isinstance(code, int) else repr(code)
         text = f"the message-format is {format_text}, and that of Part 3 is 0"
-        _add(violations, profile, "message-format", Occurrence(0, "message-format", text))
+        _add_violation(violations, profile, "message-format", Occurrence(0, "message-format", text))
     try:
         return message.encode()
     except EncodeError as error:
         name = error.path.partition(".")[0].partition("[")[0]
         clause = next((kind.clause for kind in KINDS if kind.name == name), "")
         occurrence = Occurrence(0, error.path, error.reason, clause)
-        _add(violations, profile, "not-encodable", occurrence)
+        _add_violation(violations, profile, "not-encodable", occurrence)
         return None
 
 
-def _add(violations: list[Violation], profile: Profile, rule: str, occurrence: Occurrence) -> None:
+def _add_violation(
+    violations: list[Violation], profile: Profile, rule: str, occurrence: Occurrence
+) -> None:
     """Add a violation of the rule with this id, if the profile has the rule."""
     if rule in profile:
         violations.append(violation_of(RULES[rule], occurrence, profile.severities[rule]))

@@ -13,7 +13,7 @@ from amqp10msg.composite import Error, composite_of, decode_composite, rows
 from amqp10msg.sections import KINDS
 from amqp10msg.sections.parts import Child, MessageMap
 from amqp10msg.validation.rules import Occurrence
-from amqp10msg.validation.suspicion import CODINGS, is_free_key, is_mime_type
+from amqp10msg.validation.suspicion import REGISTERED_CODINGS, is_free_key, is_mime_type
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
 from amqp10msg.wire.kernel.codes import FIRST_CODE, order_rule
@@ -21,28 +21,28 @@ from amqp10msg.wire.kernel.walk import end_of, text_at, type_at
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import AmqpMap, Array, Described, Symbol, ULong
 
-# The sections whose value has the type annotations (3.2.10).
-ANNOTATIONS = ("delivery-annotations", "message-annotations", "footer")
+# The sections whose value has the AMQP type "annotations" (Part 3, 3.2.10).
+ANNOTATION_SECTIONS = ("delivery-annotations", "message-annotations", "footer")
 #: Map sections before the body.
 MAPS_BEFORE_BODY = ("delivery-annotations", "message-annotations", "application-properties")
-MESSAGE_ANNOTATIONS = ("message-annotations",)
+ONLY_MESSAGE_ANNOTATIONS = ("message-annotations",)
 # Positions in a message, see `SectionKind.order`.
-_BODY_ORDER = next(kind.order for kind in KINDS if kind.attribute == "body")
-_FOOTER_ORDER = KINDS[-1].order
+_BODY_POSITION = next(kind.order for kind in KINDS if kind.attribute == "body")
+_FOOTER_POSITION = KINDS[-1].order
 
 #: For each archetype, the AMQP types that provide it, and the clause that defines it.
-_ARCHETYPES = {
+_TYPES_AND_CLAUSE_BY_ARCHETYPE = {
     "message-id": ({"ulong", "uuid", "binary", "string"}, "Part 3, 3.2.11 to 3.2.14"),
     "address": ({"string"}, "Part 3, 3.2.15"),
 }
 #: The text of a violation names an archetype by these words.
-_ARCHETYPE_NAMES = {
+_ARCHETYPES_IN_WORDS = {
     "message-id": "a message-id (ulong, uuid, binary or string)",
     "address": "an address (string)",
 }
 #: The text of a violation names an AMQP type by these words. The keys are the types of the values
 #: of sections.
-_SOURCE_NAMES = {"list": "a list", "map": "a map", "binary": "a binary"}
+_AMQP_TYPES_IN_WORDS = {"list": "a list", "map": "a map", "binary": "a binary"}
 
 # Constructors of array elements that RabbitMQ 4's parser does not support.
 _RABBITMQ_UNSUPPORTED_ELEMENT_CODES = frozenset(
@@ -102,7 +102,10 @@ def _field_values(view: MessageMap, field: str, amqp_type: str = "") -> Iterator
 
 
 def unknown_values(view: MessageMap, *, described: bool) -> Iterator[Occurrence]:
-    """Find values that are not sections of Part 3: described values, or all others."""
+    """Find values that are not sections of Part 3.
+
+    If `described`, find only described values; otherwise, only values without a descriptor.
+    """
     text = (
         "the descriptor is not that of a section of Part 3, 3.2"
         if described
@@ -138,8 +141,8 @@ def misplaced_sections(view: MessageMap, *, rule: str) -> Iterator[Occurrence]:
 
 def body_missing(view: MessageMap) -> Iterator[Occurrence]:
     """Find a missing body, unless the message is truncated."""
-    if view.complete and not any(section.kind.order == _BODY_ORDER for section in view.sections):
-        footers = (s.offset for s in view.sections if s.kind.order == _FOOTER_ORDER)
+    if view.complete and not any(section.kind.order == _BODY_POSITION for section in view.sections):
+        footers = (s.offset for s in view.sections if s.kind.order == _FOOTER_POSITION)
         yield Occurrence(
             next(footers, len(view.data)),
             "body",
@@ -152,7 +155,7 @@ def section_value_type(view: MessageMap) -> Iterator[Occurrence]:
     for section in view.sections:
         kind, actual = section.kind, section.type
         if actual and kind.source not in (actual, "*"):
-            text = f"{kind.name} must be {_SOURCE_NAMES[kind.source]}, not {actual}"
+            text = f"{kind.name} must be {_AMQP_TYPES_IN_WORDS[kind.source]}, not {actual}"
             yield Occurrence(section.content, kind.name, text, kind.clause)
 
 
@@ -176,9 +179,11 @@ def field_type(view: MessageMap) -> Iterator[Occurrence]:
             actual = type_at(view.data, offset)
             if actual == row.type or not actual:
                 continue
-            allowed, clause = _ARCHETYPES.get(row.requires, ({row.type}, section.kind.clause))
+            allowed, clause = _TYPES_AND_CLAUSE_BY_ARCHETYPE.get(
+                row.requires, ({row.type}, section.kind.clause)
+            )
             if actual not in allowed:
-                expected = _ARCHETYPE_NAMES.get(row.requires, row.type)
+                expected = _ARCHETYPES_IN_WORDS.get(row.requires, row.type)
                 text = f"{row.wire_name} must be {expected}, not {actual}"
                 yield Occurrence(offset, section.path(row), text, clause)
 
@@ -187,8 +192,8 @@ def rejected_type(view: MessageMap, key: int, value: int, end: int) -> str:
     """Report a delivery annotation ``rejected`` whose value is not an error."""
     if type_at(view.data, key) != "symbol" or text_at(view.data, key, value) != "rejected":
         return ""
-    # The kernel has already counted the zero-width elements of the message, so none are allowed
-    # here.
+    # Do not allow zero-width array elements when this value is decoded again: reading the message
+    # has already counted them towards its limit.
     problem = _why_not_an_error(view.data[value:end], attrs.evolve(view.limits, zero_width=0))
     return problem and f"the value of the key rejected must be an error (0x1D): {problem}"
 
@@ -216,7 +221,7 @@ def field_without_data(view: MessageMap, *, field: str) -> Iterator[Occurrence]:
     """Find a field of the properties that is set although the body is not data."""
     for section in view.sections:
         kind = section.kind
-        if kind.order == _BODY_ORDER and kind.name != "data":
+        if kind.order == _BODY_POSITION and kind.name != "data":
             for child in _field_values(view, field):
                 text = f"{field} is set, and the body is {kind.name}: omit it, or send data"
                 yield Occurrence(child.value, child.path, text)
@@ -255,7 +260,9 @@ def content_encoding_multiple(text: str) -> str:
 
 def content_encoding_unregistered(text: str) -> str:
     """Report a coding that is not in the registry of IANA."""
-    unknown = next((coding for coding in _codings_in(text) if coding not in CODINGS), None)
+    unknown = next(
+        (coding for coding in _codings_in(text) if coding not in REGISTERED_CODINGS), None
+    )
     if unknown is None:
         return ""
     return f"{_short_repr(unknown)} is not registered at IANA: gzip, deflate and zstd are"
@@ -272,7 +279,7 @@ def _short_repr(text: str) -> str:
 def key_type(view: MessageMap, *, section: str) -> Iterator[Occurrence]:
     """Find keys of a wrong type in the map section with this name."""
     allowed, expected = ({"string"}, "a string")
-    if section in ANNOTATIONS:
+    if section in ANNOTATION_SECTIONS:
         allowed, expected = ({"symbol", "ulong"}, "a symbol or a ulong")
     for matching in view.of(section):
         for key, end in matching.key_ranges():
@@ -300,7 +307,7 @@ def _skip_descriptors(data: bytes, pos: int, end: int) -> int:
 
 def key_reserved(view: MessageMap) -> Iterator[Occurrence]:
     """Find reserved annotation keys that the profile does not define."""
-    for section in view.of(*ANNOTATIONS):
+    for section in view.of(*ANNOTATION_SECTIONS):
         reserved_keys = view.known_annotation_keys.get(section.kind.name, ())
         for offsets in section.entries():
             key, value, _ = offsets
@@ -329,7 +336,7 @@ def annotation_type(
 
     `effect` is the broker's reaction to such a message.
     """
-    for section in view.of(*MESSAGE_ANNOTATIONS):
+    for section in view.of(*ONLY_MESSAGE_ANNOTATIONS):
         for offsets in section.entries():
             key, value, _ = offsets
             if type_at(view.data, key) != "symbol" or text_at(view.data, key, value) not in keys:
@@ -346,12 +353,12 @@ def annotation_type(
 
 def rabbitmq_described_value(view: MessageMap, _: int, value: int, end: int) -> str:
     """Report a described value, which RabbitMQ 4 mistakes for one of its own composites."""
-    if view.data[value] != 0 or _is_error(view.data[value:end]):
+    if view.data[value] != 0 or _is_amqp_error(view.data[value:end]):
         return ""
     return "RabbitMQ ends the session on a described value: send the bare value"
 
 
-def _is_error(octets: bytes) -> bool:
+def _is_amqp_error(octets: bytes) -> bool:
     """Return whether a value begins with the descriptor of an AMQP error."""
     return octets.startswith((b"\x00\x53\x1d", b"\x00\xa3\x0famqp:error:list"))
 
@@ -368,9 +375,9 @@ def rabbitmq_array_constructor(view: MessageMap) -> Iterator[Occurrence]:
             continue
         reader.pos = value
         try:
-            codes = set(_constructors(reader.value()))
+            codes = set(_element_constructors(reader.value()))
         except kernel.READ_FAULTS:
-            return  # the map of the message lists this error already
+            return  # another rule reports the malformed value
         unsupported = sorted(codes & _RABBITMQ_UNSUPPORTED_ELEMENT_CODES)
         if unsupported:
             child = section.entry(offsets)
@@ -381,8 +388,8 @@ def rabbitmq_array_constructor(view: MessageMap) -> Iterator[Occurrence]:
             yield Occurrence(child.value, child.path, text)
 
 
-def _constructors(value: Any) -> Iterator[int]:
-    """Yield the element constructors of all arrays in a value."""
+def _element_constructors(value: Any) -> Iterator[int]:
+    """Yield the element constructors of all arrays in a decoded value, at any depth."""
     pending = [value]
     while pending:
         item = pending.pop()

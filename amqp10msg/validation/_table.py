@@ -1,6 +1,6 @@
 """The rules of Part 3, 3.2, and the requirements of Part 3 that an encoded message cannot show.
 
-To add a rule, add one `Rule` to `_TABLE`, with a check from `validation._checks` or a new one.
+To add a rule, add one `Rule` to `_ALL_RULES`, with a check from `validation._checks` or a new one.
 `validate`, the profiles, both prefilters and the documentation read this table.
 """
 
@@ -26,7 +26,7 @@ from amqp10msg.validation.suspicion import (
 )
 
 # Suspicions that several rules share.
-_CODING_SUSPICION = FieldValue("content_encoding", is_registered_coding)
+_UNREGISTERED_CODING_SUSPICION = FieldValue("content_encoding", is_registered_coding)
 #: A value of a type that may contain other values.
 _NESTED_VALUE_SUSPICION = ValueType(
     ("list", "map", "array", "described"),
@@ -36,14 +36,13 @@ _NESTED_VALUE_SUSPICION = ValueType(
 _UNDELIVERABLE_TYPE_SUSPICION = ValueType(
     ("null", "float", "double", "decimal32", "decimal64", "decimal128"), ("message_annotations",)
 )
-#: Annotations of Azure with a value of another type than documented.
+#: Annotations whose values do not have the types that Azure documents.
 _SCHEDULED_TIME_SUSPICION = AnnotationType(("x-opt-scheduled-enqueue-time",), ("timestamp", "null"))
 _PARTITION_KEY_SUSPICION = AnnotationType(
     ("x-opt-partition-key", "x-opt-via-partition-key"), ("string", "null")
 )
 
-#: All rules.
-_TABLE = (
+_ALL_RULES = (
     # The encodings of Part 1. The decoder `wire.kernel` checks these rules; `DecodeError.rule` is
     # the id of the violated rule.
     Rule(
@@ -187,7 +186,7 @@ _TABLE = (
         refused=True,
         structural=True,
     ),
-    # The sections.
+    # Rules about the kinds, the number and the order of sections.
     Rule(
         "not-a-section",
         "Part 3, 3.2",
@@ -253,7 +252,7 @@ _TABLE = (
         refused=True,
         check=checks.section_value_type,
     ),
-    # Header and properties.
+    # Rules about the header and the properties.
     Rule(
         "too-many-fields",
         "Part 3, 3.2.1, 3.2.4",
@@ -332,7 +331,7 @@ _TABLE = (
         quote="Implementations MUST NOT use the identity encoding.",
         check=partial(checks.check_symbol, "content-encoding", checks.content_encoding_identity),
         sections=("properties",),
-        suspicion=_CODING_SUSPICION,
+        suspicion=_UNREGISTERED_CODING_SUSPICION,
     ),
     Rule(
         "content-encoding-compress",
@@ -345,7 +344,7 @@ _TABLE = (
         ),
         check=partial(checks.check_symbol, "content-encoding", checks.content_encoding_compress),
         sections=("properties",),
-        suspicion=_CODING_SUSPICION,
+        suspicion=_UNREGISTERED_CODING_SUSPICION,
     ),
     Rule(
         "content-encoding-multiple",
@@ -358,7 +357,7 @@ _TABLE = (
         ),
         check=partial(checks.check_symbol, "content-encoding", checks.content_encoding_multiple),
         sections=("properties",),
-        suspicion=_CODING_SUSPICION,
+        suspicion=_UNREGISTERED_CODING_SUSPICION,
     ),
     Rule(
         "content-encoding-unregistered",
@@ -370,9 +369,9 @@ _TABLE = (
             checks.check_symbol, "content-encoding", checks.content_encoding_unregistered
         ),
         sections=("properties",),
-        suspicion=_CODING_SUSPICION,
+        suspicion=_UNREGISTERED_CODING_SUSPICION,
     ),
-    # Application properties and annotations.
+    # Rules about the application properties and the annotations.
     Rule(
         "application-properties-key-type",
         "Part 3, 3.2.5",
@@ -425,7 +424,7 @@ _TABLE = (
         ),
         refused=True,
         check=partial(checks.key_type, section="message-annotations"),
-        sections=checks.MESSAGE_ANNOTATIONS,
+        sections=checks.ONLY_MESSAGE_ANNOTATIONS,
     ),
     Rule(
         "footer-key-type",
@@ -449,7 +448,7 @@ _TABLE = (
             'All ulong keys, and all symbolic keys except those beginning with "x-" are reserved.'
         ),
         check=checks.key_reserved,
-        sections=checks.ANNOTATIONS,
+        sections=checks.ANNOTATION_SECTIONS,
         suspicion=AnnotationKey(is_free_key),
     ),
     # Rules about a `Message` object: the encoded bytes cannot show whether they are violated.
@@ -500,9 +499,9 @@ _TABLE = (
         "error",
         "No message annotation is null: streams refuse the message, queues cannot deliver it.",
         check=partial(
-            checks.check_entries, checks.MESSAGE_ANNOTATIONS, checks.rabbitmq_annotation_null
+            checks.check_entries, checks.ONLY_MESSAGE_ANNOTATIONS, checks.rabbitmq_annotation_null
         ),
-        sections=checks.MESSAGE_ANNOTATIONS,
+        sections=checks.ONLY_MESSAGE_ANNOTATIONS,
         suspicion=_UNDELIVERABLE_TYPE_SUSPICION,
     ),
     Rule(
@@ -514,9 +513,9 @@ _TABLE = (
             "message, queues cannot deliver it."
         ),
         check=partial(
-            checks.check_entries, checks.MESSAGE_ANNOTATIONS, checks.rabbitmq_annotation_number
+            checks.check_entries, checks.ONLY_MESSAGE_ANNOTATIONS, checks.rabbitmq_annotation_number
         ),
-        sections=checks.MESSAGE_ANNOTATIONS,
+        sections=checks.ONLY_MESSAGE_ANNOTATIONS,
         suspicion=_UNDELIVERABLE_TYPE_SUSPICION,
     ),
     Rule(
@@ -528,7 +527,7 @@ _TABLE = (
         sections=("properties",),
         suspicion=FieldValue("user_id", bool),
     ),
-    # Types of annotations in Azure's AMQP 1.0 protocol guide.
+    # The types of annotations that Azure's AMQP 1.0 protocol guide requires.
     Rule(
         "azure-scheduled-time-type",
         "Azure",
@@ -540,7 +539,7 @@ _TABLE = (
             usual="timestamp",
             effect="the message is not scheduled otherwise",
         ),
-        sections=checks.MESSAGE_ANNOTATIONS,
+        sections=checks.ONLY_MESSAGE_ANNOTATIONS,
         suspicion=_SCHEDULED_TIME_SUSPICION,
     ),
     Rule(
@@ -554,7 +553,7 @@ _TABLE = (
             usual="string",
             effect="write the key as text",
         ),
-        sections=checks.MESSAGE_ANNOTATIONS,
+        sections=checks.ONLY_MESSAGE_ANNOTATIONS,
         suspicion=_PARTITION_KEY_SUSPICION,
     ),
     # Rules about a value or a composite that is decoded alone, outside of a message.
@@ -610,7 +609,7 @@ _TABLE = (
 
 #: Every rule by its id: first the rules that a message can violate, in the order of the clauses,
 #: then the rules about a value or a composite that is decoded alone.
-RULES: ByName[Rule] = ByName({rule.id: rule for rule in _TABLE}, kind="rule")
+RULES: ByName[Rule] = ByName({rule.id: rule for rule in _ALL_RULES}, kind="rule")
 
 
 #: The reasons why a requirement has no rule, by the key in `_REQUIREMENTS_WITHOUT_RULE`.

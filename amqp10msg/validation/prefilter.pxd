@@ -3,8 +3,8 @@ cimport cython
 from amqp10msg.wire.kernel.messages cimport Reader
 
 cdef type Symbol
-cdef int PLACE_BODY, _PROPERTIES, _MESSAGE_ANNOTATIONS
-cdef object _NO_RULES
+cdef int PLACE_BODY, _PROPERTIES_PLACE, _MESSAGE_ANNOTATIONS_PLACE
+cdef object _NO_RULE_IDS
 
 
 @cython.final
@@ -16,8 +16,8 @@ cdef class Screen:
     cpdef object rules_of(self, tuple sections)
 
 
-cdef object _union(suspects, tuple rules)
-cdef bint has_field(properties, tuple fields) except -1
+cdef object _add_rule_ids(suspects, tuple rules)
+cdef bint has_any_field(properties, tuple fields) except -1
 
 
 @cython.locals(reader=Reader)

@@ -15,7 +15,7 @@ from amqp10msg.sections.parts import MessageMap
 from amqp10msg.validation._table import RULES
 from amqp10msg.validation.rules import Rule
 from amqp10msg.validation.suspicion import (
-    ANNOTATIONS,
+    ANNOTATION_SECTION_NAMES,
     AnnotationKey,
     AnnotationType,
     BodyKind,
@@ -32,48 +32,56 @@ from amqp10msg.wire.primitives import AmqpMap, Symbol
 _SuspicionT = TypeVar("_SuspicionT", bound=Suspicion)
 
 
-class Suspected(NamedTuple):
+class SuspicionWithRules(NamedTuple):
     """A suspicion, and the ids of all rules with this suspicion: one test serves all of them."""
 
     suspicion: Any
     rules: tuple[str, ...]
 
 
-def _group_by_suspicion(rules: Iterable[Rule], kind: type[_SuspicionT]) -> tuple[Suspected, ...]:
+def _group_by_suspicion(
+    rules: Iterable[Rule], kind: type[_SuspicionT]
+) -> tuple[SuspicionWithRules, ...]:
     """Return the distinct suspicions of the class `kind`, each with the ids of its rules."""
     groups: dict[_SuspicionT, list[str]] = {}
     for rule in rules:
         if isinstance(rule.suspicion, kind):
             groups.setdefault(rule.suspicion, []).append(rule.id)
-    return tuple([Suspected(suspicion, tuple(names)) for suspicion, names in groups.items()])
+    return tuple(
+        [SuspicionWithRules(suspicion, tuple(names)) for suspicion, names in groups.items()]
+    )
 
 
-#: Rules whose violations decoding does not detect, in the order of the table.
-UNENFORCED: Final = tuple(
+#: Rules whose violations decoding does not detect, in the order of `RULES`.
+RULES_NOT_CHECKED_BY_DECODING: Final = tuple(
     [rule for rule in RULES.values() if rule.check is not None and not rule.refused]
 )
-#: Rules of `UNENFORCED` without a suspicion, which are checked on every message.
-ALWAYS_CHECKED: Final = tuple([rule for rule in UNENFORCED if rule.suspicion is None])
-# The suspicions of `UNENFORCED` by class, each with the ids of its rules.
-FIELD_SUSPICIONS: Final = _group_by_suspicion(UNENFORCED, FieldValue)
-BODY_SUSPICIONS: Final = _group_by_suspicion(UNENFORCED, BodyKind)
-KEY_SUSPICIONS: Final = _group_by_suspicion(UNENFORCED, AnnotationKey)
-VALUE_SUSPICIONS: Final = _group_by_suspicion(UNENFORCED, ValueType)
-ANNOTATION_TYPE_SUSPICIONS: Final = _group_by_suspicion(UNENFORCED, AnnotationType)
+#: Rules of `RULES_NOT_CHECKED_BY_DECODING` without a suspicion, which are checked on every message.
+ALWAYS_CHECKED: Final = tuple(
+    [rule for rule in RULES_NOT_CHECKED_BY_DECODING if rule.suspicion is None]
+)
+# The suspicions of `RULES_NOT_CHECKED_BY_DECODING` by class, each with the ids of its rules.
+FIELD_SUSPICIONS: Final = _group_by_suspicion(RULES_NOT_CHECKED_BY_DECODING, FieldValue)
+BODY_SUSPICIONS: Final = _group_by_suspicion(RULES_NOT_CHECKED_BY_DECODING, BodyKind)
+KEY_SUSPICIONS: Final = _group_by_suspicion(RULES_NOT_CHECKED_BY_DECODING, AnnotationKey)
+VALUE_SUSPICIONS: Final = _group_by_suspicion(RULES_NOT_CHECKED_BY_DECODING, ValueType)
+ANNOTATION_TYPE_SUSPICIONS: Final = _group_by_suspicion(
+    RULES_NOT_CHECKED_BY_DECODING, AnnotationType
+)
 
-# `narrow` is useful for messages with one damaged field. More sections than this indicate other
-# damage: then all rules are checked.
+# Maximum number of sections for which `narrow` selects rules. It is meant for messages with one
+# damaged field; a message with more sections is damaged in another way, and checked by all rules.
 _MAX_NARROWED_SECTIONS = 16
 #: The index of each section in the tuple of a message's sections, by attribute of `Message`.
-_PLACES: Final = {kind.attribute: kind.order for kind in SECTION_KINDS}
-_PROPERTIES: Final = _PLACES["properties"]
-_MESSAGE_ANNOTATIONS: Final = _PLACES["message_annotations"]
-#: The kind of body that rules name, by the class of the body sections, or of None.
-_BODY_NAMES: Final[dict[type, str | None]] = {
+_PLACE_BY_ATTRIBUTE: Final = {kind.attribute: kind.order for kind in SECTION_KINDS}
+_PROPERTIES_PLACE: Final = _PLACE_BY_ATTRIBUTE["properties"]
+_MESSAGE_ANNOTATIONS_PLACE: Final = _PLACE_BY_ATTRIBUTE["message_annotations"]
+#: The kind of body, as rules name it, by the class of the body sections; None without a body.
+_BODY_KIND_BY_CLASS: Final[dict[type, str | None]] = {
     type(None): None,
     **{kind.cls: kind.name for kind in BODY_KINDS},
 }
-_NO_RULES: Final[frozenset[str]] = frozenset()
+_NO_RULE_IDS: Final[frozenset[str]] = frozenset()
 
 
 def _classes_of_types(names: tuple[str, ...]) -> frozenset[type]:
@@ -88,16 +96,18 @@ class Screen:
     Attributes:
         fields: for each test of a field of the properties, its name, the function that returns
             whether a value is usual, and the ids of the rules that other values may violate.
-        bodies: for each class of body sections, the ids of the rules that such a body may violate,
-            each with the names of the fields of which at least one must be set; empty for none.
-        keys: for each section with annotation keys, its place, and the reserved keys that the
-            profile defines.
-        key_tests: for each test of a key, the function, and the ids of the rules.
+        bodies: for each class of body sections, pairs of field names and rule ids. A message with
+            such a body may violate these rules if at least one of the fields is set. If there are
+            no field names, every such message may violate them.
+        keys: for each section with annotation keys, its place in a message, and the reserved keys
+            that the profile defines.
+        key_tests: for each test of an annotation key, the function that returns whether a key is
+            usual, and the ids of the rules that other keys may violate.
         annotations: for each annotation key, the classes of its usual values, and the ids of the
             rules that a value of another class may violate.
-        values: for each place of a map section, the classes of values that may violate rules, and
-            the ids of these rules.
-        is_partial: whether there are rules in the profile without a suspicion.
+        values: for each map section, its place in a message, the classes of values that may violate
+            rules, and the ids of these rules.
+        is_partial: whether the profile has rules without a suspicion, which are not in the tables.
     """
 
     def __init__(self, rules: Container[str], known_keys: Mapping[str, tuple[str, ...]]) -> None:
@@ -113,7 +123,7 @@ class Screen:
                 for group in suspicions
                 if (ids := tuple([name for name in group.rules if name in rules]))
             ]
-            for kind, suspicions in _SUSPICIONS.items()
+            for kind, suspicions in _SUSPICIONS_BY_CLASS.items()
         }
         self.is_partial = bool([rule for rule in ALWAYS_CHECKED if rule.id in rules])
         self.fields = tuple([(test.field, test.is_usual, ids) for test, ids in groups[FieldValue]])
@@ -121,13 +131,13 @@ class Screen:
             cls: tuple(
                 [(test.fields, ids) for test, ids in groups[BodyKind] if kind not in test.usual]
             )
-            for cls, kind in _BODY_NAMES.items()
+            for cls, kind in _BODY_KIND_BY_CLASS.items()
         }
         self.key_tests = tuple([(test.is_usual, ids) for test, ids in groups[AnnotationKey]])
         self.keys = tuple(
             [
-                (_PLACES[attribute], known_keys.get(name, ()))
-                for attribute, name in (ANNOTATIONS.items() if self.key_tests else ())
+                (_PLACE_BY_ATTRIBUTE[attribute], known_keys.get(name, ()))
+                for attribute, name in (ANNOTATION_SECTION_NAMES.items() if self.key_tests else ())
             ]
         )
         self.annotations = tuple(
@@ -139,7 +149,7 @@ class Screen:
         )
         self.values = tuple(
             [
-                (_PLACES[section], _classes_of_types(test.types), ids)
+                (_PLACE_BY_ATTRIBUTE[section], _classes_of_types(test.types), ids)
                 for test, ids in groups[ValueType]
                 for section in test.sections
             ]
@@ -149,19 +159,19 @@ class Screen:
         """Return the ids of the rules whose suspicion is true for the sections of a message.
 
         Args:
-            sections: the sections by place; None for a missing one.
+            sections: the sections in the order of their places; None for a missing section.
         """
         suspects: Any = None
-        properties = sections[_PROPERTIES]
+        properties = sections[_PROPERTIES_PLACE]
         if properties is not None:
             for field, is_usual, rules in self.fields:
                 value = getattr(properties, field)
                 if value is not None and not is_usual(value):
-                    suspects = _union(suspects, rules)
+                    suspects = _add_rule_ids(suspects, rules)
         body = sections[PLACE_BODY]
         for fields, rules in self.bodies[type(body[0] if type(body) is list else body)]:
-            if not fields or has_field(properties, fields):
-                suspects = _union(suspects, rules)
+            if not fields or has_any_field(properties, fields):
+                suspects = _add_rule_ids(suspects, rules)
         for place, known_keys in self.keys:
             section = sections[place]
             if section is not None:
@@ -173,24 +183,24 @@ class Screen:
                     reserved_keys = known_keys if is_symbol else ()
                     for is_usual, rules in self.key_tests:
                         if not is_usual(str(key), reserved_keys):
-                            suspects = _union(suspects, rules)
+                            suspects = _add_rule_ids(suspects, rules)
         if self.annotations:
-            annotations = sections[_MESSAGE_ANNOTATIONS]
+            annotations = sections[_MESSAGE_ANNOTATIONS_PLACE]
             # The kernel returns an `AmqpMap` if a dict cannot hold the keys, such as equal keys of
             # two types.
             if type(annotations) is AmqpMap:
                 annotations = dict(annotations.pairs)
             for key, usual, rules in self.annotations if annotations else ():
                 if key in annotations and type(annotations[key]) not in usual:
-                    suspects = _union(suspects, rules)
+                    suspects = _add_rule_ids(suspects, rules)
         for place, classes, rules in self.values:
             section = sections[place]
             if section is not None and not classes.isdisjoint(map(type, section.values())):
-                suspects = _union(suspects, rules)
-        return _NO_RULES if suspects is None else suspects
+                suspects = _add_rule_ids(suspects, rules)
+        return _NO_RULE_IDS if suspects is None else suspects
 
 
-_SUSPICIONS: Final[dict[type, tuple[Suspected, ...]]] = {
+_SUSPICIONS_BY_CLASS: Final[dict[type, tuple[SuspicionWithRules, ...]]] = {
     FieldValue: FIELD_SUSPICIONS,
     BodyKind: BODY_SUSPICIONS,
     AnnotationKey: KEY_SUSPICIONS,
@@ -199,15 +209,18 @@ _SUSPICIONS: Final[dict[type, tuple[Suspected, ...]]] = {
 }
 
 
-def _union(suspects: Any, rules: tuple[str, ...]) -> Any:
-    """Add ids to a set, which is created for the first ones: most messages need none."""
+def _add_rule_ids(suspects: Any, rules: tuple[str, ...]) -> Any:
+    """Add `rules` to the set `suspects`, which is created if it is None; return the set.
+
+    Most messages are not suspected, and therefore need no set.
+    """
     if suspects is None:
         return set(rules)
     suspects.update(rules)
     return suspects
 
 
-def has_field(properties: Any, fields: tuple[str, ...]) -> bool:
+def has_any_field(properties: Any, fields: tuple[str, ...]) -> bool:
     """Return whether one of these fields of the properties is set."""
     if properties is not None:
         for field in fields:
@@ -222,7 +235,7 @@ def suspected(data: bytes, limits: Limits, screen: Screen) -> Collection[str] | 
     Rules of `ALWAYS_CHECKED` are not included.
 
     Args:
-        data: the encoded message, within the size limit.
+        data: the encoded message, which must not exceed the size limit.
         limits: the limits of decoding.
         screen: the suspicions of the profile.
     """
@@ -250,7 +263,7 @@ def narrow(view: MessageMap, screen: Screen) -> None:
     body: list[Any] = []
     damaged = set()
     is_body_damaged = False
-    # A single reader applies the limits to the sum of all sections.
+    # Read all sections with the same reader, so that the limits apply to their sum.
     reader = Reader(view.data, 0, view.limits)
     for section in view.sections:
         place = section.kind.order
@@ -273,7 +286,7 @@ def narrow(view: MessageMap, screen: Screen) -> None:
     if len(set(map(type, body))) > 1:
         return
     sections[PLACE_BODY] = body or None
-    # The rule body-missing is checked in any case: it does not read the contents of a section.
+    # The rule body-missing does not depend on `doubtful`: it does not read contents of sections.
     if set(screen.rules_of(tuple(sections))) <= {"body-missing"}:
         # Some rules about the properties depend on the kind of body, which a damaged body may hide.
         view.doubtful = [

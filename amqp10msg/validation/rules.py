@@ -19,10 +19,10 @@ from amqp10msg.wire.reprs import with_bounded_repr
 Severity: TypeAlias = Literal["error", "warning"]
 
 #: Maximum number of characters of a violation's text that `RuleCount` keeps as an example.
-MAX_TEXT = 300
+MAX_EXAMPLE_LENGTH = 300
 
-#: A row of the tables that `rows_of` parses, which is a line and indented lines.
-_ROW = re.compile(r"^[^\s#].*(?:\n .*)+", re.MULTILINE)
+#: A row of a table for `rows_of`: a line, and the indented lines after it.
+_TABLE_ROW_PATTERN = re.compile(r"^[^\s#].*(?:\n .*)+", re.MULTILINE)
 
 
 class Occurrence(NamedTuple):
@@ -149,7 +149,7 @@ class RuleCount:
         first: the input of the first such message; empty if unknown.
         severity: ``error`` or ``warning``.
         violations: number of violations; 0 if only messages are counted.
-        text: the text of the first violation, at most `MAX_TEXT` characters.
+        text: the text of the first violation, at most `MAX_EXAMPLE_LENGTH` characters.
     """
 
     clause: str
@@ -166,7 +166,7 @@ def rows_of(table: str) -> Iterator[tuple[list[str], str, str]]:
     A row begins with a line of cells, separated by ``|``. Indented lines of text follow, in which
     the lines of the quote begin with ``>``. A line that begins with ``#`` is a comment.
     """
-    for row in _ROW.findall(table):
+    for row in _TABLE_ROW_PATTERN.findall(table):
         head, *lines = row.split("\n")
         stripped = [line.strip() for line in lines]
         yield (
@@ -187,7 +187,10 @@ def obligations_of(table: str, reasons: Mapping[str, str]) -> tuple[Obligation, 
 
 
 def violation_of(rule: Rule, occurrence: Occurrence, severity: Severity) -> Violation:
-    """Return the violation for an occurrence of `rule`."""
+    """Return the `Violation` for an occurrence of `rule`.
+
+    A clause or severity of the occurrence replaces that of the rule, and `severity`.
+    """
     clause = occurrence.clause or rule.clause
     severity = occurrence.severity or severity
     return Violation(rule.id, clause, severity, occurrence.path, occurrence.offset, occurrence.text)
@@ -196,7 +199,7 @@ def violation_of(rule: Rule, occurrence: Occurrence, severity: Severity) -> Viol
 def violations_of(
     rules: Iterable[Rule], view: Any, severities: Mapping[str, Severity] | None = None
 ) -> Iterator[Violation]:
-    """Yield at most `LISTED` violations of each rule.
+    """Check the rules; yield at most 100 (`LISTED`) violations of each rule.
 
     Args:
         rules: the rules to check; a rule without a check is skipped.

@@ -24,15 +24,16 @@ from amqp10msg.wire.errors import expect
 
 # Tests of MIME types, content codings and annotation keys.
 
-# A token contains neither spaces nor separators, so a text can match in only one way, in linear
-# time.
-_TOKEN = r"[!#$%&'*+\-.0-9A-Z^_`a-z{|}~]+"  # noqa: S105  (no password)
-#: RFC 2045, 5.1: type "/" subtype \*(";" attribute "=" value).
-MIME_TYPE = re.compile(
-    rf"{_TOKEN}/{_TOKEN}(?:[ \t]*;[ \t]*{_TOKEN}=(?:{_TOKEN}|\"(?:[^\"\\\r\n]|\\.)*\"))*[ \t]*"
+# The pattern of a token, which excludes spaces and separators. Therefore a text can match in only
+# one way, so that matching takes linear time.
+_MIME_TOKEN = r"[!#$%&'*+\-.0-9A-Z^_`a-z{|}~]+"  # noqa: S105  (no password)
+#: A content-type according to RFC 2045, 5.1: type "/" subtype \*(";" attribute "=" value).
+MIME_TYPE_PATTERN = re.compile(
+    rf"{_MIME_TOKEN}/{_MIME_TOKEN}"
+    rf"(?:[ \t]*;[ \t]*{_MIME_TOKEN}=(?:{_MIME_TOKEN}|\"(?:[^\"\\\r\n]|\\.)*\"))*[ \t]*"
 )
-#: The HTTP Content Coding Registry of IANA, 2025.
-CODINGS = frozenset(
+#: The content codings in IANA's HTTP Content Coding Registry of 2025.
+REGISTERED_CODINGS = frozenset(
     (
         "aes128gcm",
         "br",
@@ -54,12 +55,12 @@ CODINGS = frozenset(
 @lru_cache(maxsize=256)  # messages use few different content types
 def is_mime_type(text: str) -> bool:
     """Whether `text` has the form of a MIME type, such as ``text/plain; charset=utf-8``."""
-    return MIME_TYPE.fullmatch(text) is not None
+    return MIME_TYPE_PATTERN.fullmatch(text) is not None
 
 
 def is_registered_coding(text: str) -> bool:
     """Whether `text` is a single registered content coding in lower case that senders may use."""
-    return text in CODINGS and text not in ("identity", "compress", "x-compress")
+    return text in REGISTERED_CODINGS and text not in ("identity", "compress", "x-compress")
 
 
 def is_free_key(key: str, reserved_keys: tuple[str, ...]) -> bool:
@@ -103,7 +104,7 @@ ANY_BODY: Final[frozenset[str | None]] = frozenset(kind.name for kind in BODY_KI
 #: The kinds of body that allow a content-type; None means a message without a body.
 DATA_OR_NO_BODY: Final[frozenset[str | None]] = frozenset({"data", None})
 #: The sections whose keys `AnnotationKey` tests: their wire names by attribute of `Message`.
-ANNOTATIONS: Final = {
+ANNOTATION_SECTION_NAMES: Final = {
     "delivery_annotations": "delivery-annotations",
     "message_annotations": "message-annotations",
     "footer": "footer",

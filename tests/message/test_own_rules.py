@@ -15,7 +15,7 @@ from amqp10msg import Message, load_rules, rule, validate
 from amqp10msg.message.rules import Check, Finding
 from amqp10msg.testing import messages
 from amqp10msg.validation import LISTED, PROFILES, Profile, Rule, Violation
-from amqp10msg.validation.rules import MAX_TEXT, Occurrence
+from amqp10msg.validation.rules import MAX_EXAMPLE_LENGTH, Occurrence
 from tests.validation.damaged import messages as damaged_messages
 
 OASIS = PROFILES["oasis"]
@@ -304,7 +304,7 @@ def test_columns_and_batches_check_own_rules() -> None:
 
 
 def test_text_of_a_finding_is_kept_whole_in_violations() -> None:
-    text = "x" * (MAX_TEXT + 1)
+    text = "x" * (MAX_EXAMPLE_LENGTH + 1)
 
     (violation,) = validate(MESSAGE, profile_with(lambda _: text))
 

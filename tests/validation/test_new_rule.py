@@ -92,7 +92,7 @@ def copy_with_rule(folder: Path, row: str) -> Path:
     checks.write_text(checks.read_text(encoding="utf-8") + CHECK, encoding="utf-8")
     table = copied / "validation" / "_table.py"
     text = table.read_text(encoding="utf-8")
-    start = "_TABLE = (\n"
+    start = "_ALL_RULES = (\n"
     assert text.count(start) == 1
     table.write_text(text.replace(start, start + row), encoding="utf-8")
     return folder

@@ -29,7 +29,7 @@ from amqp10msg.app.cli._output import (
     use_color,
     without_message_name,
 )
-from amqp10msg.validation.rules import MAX_TEXT, RuleCount
+from amqp10msg.validation.rules import MAX_EXAMPLE_LENGTH, RuleCount
 from amqp10msg.wire.text import plural
 
 if TYPE_CHECKING:
@@ -287,7 +287,11 @@ class _Tally:
             self.warned += 1
         for violation in violations:
             new = RuleCount(
-                violation.clause, 0, item.source, violation.severity, text=violation.text[:MAX_TEXT]
+                violation.clause,
+                0,
+                item.source,
+                violation.severity,
+                text=violation.text[:MAX_EXAMPLE_LENGTH],
             )
             counts = self.rules.setdefault(violation.rule, new)
             counts.violations += 1
