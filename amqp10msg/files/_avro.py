@@ -16,12 +16,17 @@ from typing import IO, Any
 
 import attrs
 
-from amqp10msg.files.containers import RAISE_EXPANSION, ROOM, read_up_to, too_many_empty
+from amqp10msg.files.containers import (
+    ALWAYS_ALLOWED_BYTES,
+    EXPANSION_ADVICE,
+    read_up_to,
+    too_many_empty,
+)
 from amqp10msg.wire.later import of_extra
 from amqp10msg.wire.limits import Limits
 
 #: The schema of the file header.
-_HEADER_SCHEMA = {
+_FILE_HEADER_SCHEMA = {
     "type": "record",
     "name": "Header",
     "fields": [
@@ -31,13 +36,14 @@ _HEADER_SCHEMA = {
     ],
 }
 #: The primitive types of Avro.
-_PRIMITIVE_TYPES = frozenset(
+_AVRO_PRIMITIVE_TYPES = frozenset(
     ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 )
-# Maximum of `room` in bytes: decompressors get a limit that is one byte larger.
-_MAX_ROOM = sys.maxsize - 1
+# Maximum size in bytes to which a block may be decompressed. Decompressors get a limit that is one
+# byte larger, which must not exceed sys.maxsize.
+_MAX_DECOMPRESSED_BLOCK_SIZE = sys.maxsize - 1
 # Decompressors with a size limit, by codec.
-_DECOMPRESSORS: dict[str, Callable[[], Any] | None] = {
+_DECOMPRESSOR_BY_CODEC: dict[str, Callable[[], Any] | None] = {
     "null": None,
     "deflate": lambda: zlib.decompressobj(-15),
     "bzip2": bz2.BZ2Decompressor,
@@ -72,15 +78,15 @@ class Avro:
         """
         fastavro = of_extra("fastavro", "avro", "Avro needs fastavro")
         try:
-            header: Any = fastavro.schemaless_reader(stream, _HEADER_SCHEMA, None)
+            header: Any = fastavro.schemaless_reader(stream, _FILE_HEADER_SCHEMA, None)
             meta = header["meta"]
             schema = fastavro.parse_schema(json.loads(meta["avro.schema"]))
             names = {field["name"]: field["type"] for field in schema["fields"]}
             codec = meta.get("avro.codec", b"null").decode()
         except Exception as error:  # noqa: BLE001  (fastavro has no exception class)
             raise ValueError(f"this is not Avro, or damaged: {error}") from None
-        if codec not in _DECOMPRESSORS:
-            codecs = ", ".join(_DECOMPRESSORS)
+        if codec not in _DECOMPRESSOR_BY_CODEC:
+            codecs = ", ".join(_DECOMPRESSOR_BY_CODEC)
             raise ValueError(f"unsupported codec {codec!r}: rewrite the file with one of {codecs}")
         return cls(names, schema, codec, header["sync"])
 
@@ -97,16 +103,16 @@ class Avro:
             AvroError: the file is damaged or exceeds a limit. The records before are valid.
         """
         fastavro = of_extra("fastavro", "avro", "Avro needs fastavro")
-        room, bytes_read, empty = ROOM, 0, 0
-        while (count := _long(stream, may_end=True)) is not None:
-            size = _long(stream) or 0
+        room, bytes_read, empty = ALWAYS_ALLOWED_BYTES, 0, 0
+        while (count := _read_long(stream, may_end=True)) is not None:
+            size = _read_long(stream) or 0
             packed = read_up_to(stream, max(size, 0))
             if count < 0 or size < 0 or len(packed) < size:
                 raise AvroError("a block is truncated")
             bytes_read += size + len(self._sync)
             allowed = limits.zero_width_of(bytes_read)
-            room = min(room + size * limits.expansion, _MAX_ROOM)
-            block = io.BytesIO(self._unpacked(packed, room))
+            room = min(room + size * limits.expansion, _MAX_DECOMPRESSED_BLOCK_SIZE)
+            block = io.BytesIO(self._decompress_block(packed, room))
             room -= len(block.getbuffer())
             for _ in range(count):
                 start = block.tell()
@@ -124,9 +130,9 @@ class Avro:
             if stream.read(16) != self._sync:
                 raise AvroError("a block does not end with the sync marker")
 
-    def _unpacked(self, packed: bytes, room: int) -> bytes:
+    def _decompress_block(self, packed: bytes, room: int) -> bytes:
         """Return the decompressed block; AvroError if it has more than `room` bytes."""
-        make = _DECOMPRESSORS[self._codec]
+        make = _DECOMPRESSOR_BY_CODEC[self._codec]
         if make is None:
             return packed
         try:
@@ -134,7 +140,7 @@ class Avro:
         except (zlib.error, OSError, EOFError, lzma.LZMAError) as error:
             raise AvroError(str(error)) from None
         if len(content) > room:
-            raise AvroError(f"a block expands beyond the limit: {RAISE_EXPANSION}")
+            raise AvroError(f"a block expands beyond the limit: {EXPANSION_ADVICE}")
         return content
 
 
@@ -150,10 +156,10 @@ def is_simple(kind: Any) -> bool:
         if kind.get("type") in {"enum", "fixed"}:
             return kind.get("size") != 0
         return is_simple(kind.get("values") if kind.get("type") == "map" else kind.get("type"))
-    return kind in _PRIMITIVE_TYPES
+    return kind in _AVRO_PRIMITIVE_TYPES
 
 
-def _long(stream: IO[bytes], *, may_end: bool = False) -> int | None:
+def _read_long(stream: IO[bytes], *, may_end: bool = False) -> int | None:
     """Read a varint (Avro type long). Return None at the end of the stream, if `may_end`."""
     number = 0
     for shift in range(0, 70, 7):

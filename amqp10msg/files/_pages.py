@@ -13,23 +13,24 @@ from typing import IO, Any
 import attrs
 
 #: The last bytes of a Parquet file.
-_MAGIC = b"PAR1"
-# Thrift field ids: in FileMetaData, RowGroup and ColumnChunk; in ColumnMetaData; in PageHeader.
+_PARQUET_MAGIC = b"PAR1"
+# Thrift field ids. First line: row_groups of FileMetaData, columns of RowGroup, meta_data of
+# ColumnChunk. Second line: fields of ColumnMetaData. Third line: fields of PageHeader.
 _ROW_GROUPS, _COLUMNS, _METADATA = 4, 1, 3
 _TOTAL_COMPRESSED_SIZE, _DATA_PAGE, _DICTIONARY_PAGE = 7, 9, 11
 _UNCOMPRESSED_SIZE, _COMPRESSED_SIZE = 2, 3
-# For data page headers of version 1 and version 2: the field id in PageHeader, and the field id of
-# the encoding in the data page header.
-_ENCODINGS = ((5, 2), (8, 4))
+# Thrift field ids of the data page header in PageHeader, and of the encoding in the data page
+# header; for data pages of version 1, and of version 2.
+_ENCODING_FIELD_IDS = ((5, 2), (8, 4))
 #: The number of the encoding DELTA_BYTE_ARRAY.
-_DELTA_BYTE_ARRAY = 7
-# Bytes to read first for a page header. A header usually has fewer, but its statistics may contain
-# two long values.
-_HEADER_READ_SIZE = 1 << 10
+_DELTA_BYTE_ARRAY_ENCODING = 7
+# Number of bytes to read first for a page header. Most headers are smaller; the statistics in a
+# header may contain two long values.
+_FIRST_HEADER_READ_SIZE = 1 << 10
 #: Maximum size of a page header in bytes.
 _MAX_HEADER_SIZE = 16 << 20
 #: Maximum levels of nested structs.
-_MAX_DEPTH = 32
+_MAX_STRUCT_DEPTH = 32
 
 
 class _TruncatedError(Exception):
@@ -68,8 +69,8 @@ class _ThriftReader:
         return (value >> 1) ^ -(value & 1)
 
     def struct(self, level: int = 0) -> dict[int, Any]:
-        """Parse a struct that is nested in `level` others. Returns {field id: value}."""
-        if level > _MAX_DEPTH:
+        """Parse a struct that is nested in `level` other structs. Returns {field id: value}."""
+        if level > _MAX_STRUCT_DEPTH:
             raise ValueError("structs are nested too deeply")
         fields: dict[int, Any] = {}
         number = 0
@@ -81,7 +82,8 @@ class _ThriftReader:
     def _value(self, kind: int, level: int, *, in_struct: bool = False) -> Any:
         """Parse a value of the Thrift type `kind`; None for a map or text, which are skipped.
 
-        `in_struct`: the value is the field of a struct, where the type contains a boolean.
+        `in_struct`: whether the value is a field of a struct. Then `kind` is 1 for true and 2 for
+        false, and a boolean has no further bytes.
         """
         if kind in (1, 2):
             return kind == 1 if in_struct else self._octet() == 1
@@ -109,13 +111,16 @@ class _ThriftReader:
         raise ValueError(f"unknown Thrift type {kind}")
 
     def _skip(self, size: int) -> None:
-        """Skip `size` bytes."""
+        """Skip `size` bytes; raise _TruncatedError if there are fewer."""
         self.pos += size
         if self.pos > len(self.data):
             raise _TruncatedError
 
     def _check_count(self, count: int) -> None:
-        """Raise _TruncatedError for more elements than bytes: an element has at least one byte."""
+        """Raise _TruncatedError if `count` exceeds the remaining bytes.
+
+        Each of the `count` elements has at least one byte.
+        """
         if count > len(self.data) - self.pos:
             raise _TruncatedError
 
@@ -150,7 +155,7 @@ class Pages:
         end = stream.seek(0, 2)
         tail = _read_at(stream, max(end - 8, 0), 8)
         size = int.from_bytes(tail[:4], "little")
-        if tail[4:] != _MAGIC or size > end - 8:
+        if tail[4:] != _PARQUET_MAGIC or size > end - 8:
             raise ValueError("the footer is missing")
         try:
             footer = _ThriftReader(_read_at(stream, end - 8 - size, size)).struct()
@@ -166,7 +171,10 @@ class Pages:
             raise ValueError("the footer is damaged") from None
 
     def spans(self, group: int) -> list[tuple[int, int]]:
-        """Return the offsets (start, end) of each column of a row group, if they are valid."""
+        """Return the offsets (start, end) of each column of a row group.
+
+        Columns with invalid offsets are left out.
+        """
         columns = self._groups[group] if group < len(self._groups) else ()
         return [span for column in columns if 0 <= (span := _span(column))[0] <= span[1]]
 
@@ -181,8 +189,11 @@ class Pages:
             for header in _page_headers(stream, column):
                 size = header[_UNCOMPRESSED_SIZE]
                 total += size
-                for page_field, encoding in _ENCODINGS:
-                    if _int_field(_struct_field(header, page_field), encoding) == _DELTA_BYTE_ARRAY:
+                for page_field, encoding in _ENCODING_FIELD_IDS:
+                    if (
+                        _int_field(_struct_field(header, page_field), encoding)
+                        == _DELTA_BYTE_ARRAY_ENCODING
+                    ):
                         longest = max(longest, size)
                 if total > max_bytes:
                     return PageSizes(total, longest)
@@ -213,7 +224,7 @@ def _page_headers(stream: IO[bytes], column: dict[int, Any]) -> Iterator[dict[in
     if not 0 <= begin <= end:
         raise ValueError("the offset of a column is invalid")
     while begin < end:
-        header, size = _read_header(stream, begin, min(end - begin, _HEADER_READ_SIZE))
+        header, size = _read_header(stream, begin, min(end - begin, _FIRST_HEADER_READ_SIZE))
         if min(_int_field(header, _COMPRESSED_SIZE), _int_field(header, _UNCOMPRESSED_SIZE)) < 0:
             raise ValueError("a page header has no size")
         yield header
@@ -244,4 +255,4 @@ def _read_header(stream: IO[bytes], offset: int, read_size: int) -> tuple[dict[i
         except _TruncatedError:
             if len(data) < read_size or read_size >= _MAX_HEADER_SIZE:
                 raise ValueError("a page header is damaged") from None
-        read_size = max(read_size * 16, _HEADER_READ_SIZE)
+        read_size = max(read_size * 16, _FIRST_HEADER_READ_SIZE)

@@ -14,17 +14,18 @@ from typing import IO
 import attrs
 
 from amqp10msg.files._record import Record
-from amqp10msg.files.signatures import PCAP, PCAPNG
+from amqp10msg.files.signatures import PCAP_MAGIC, PCAPNG_MAGIC
 
 # Block types of pcapng, and option codes of its interface blocks.
 _INTERFACE, _SIMPLE_PACKET, _ENHANCED_PACKET = 1, 3, 6
 _END_OF_OPTIONS, _TIME_RESOLUTION = 0, 9
 #: Supported link-layer types: Ethernet, loopback, the interface "any" of Linux, raw IP.
-LINKS = frozenset((0, 1, 12, 14, 101, 108, 113, 228, 229, 276))
-# Bytes of a packet above which a capture counts as damaged; real packets have up to 256 kB.
-_MAX_PACKET = 1 << 24
+SUPPORTED_LINK_TYPES = frozenset((0, 1, 12, 14, 101, 108, 113, 228, 229, 276))
+# Maximum size of a packet in bytes. Real packets have up to 256 kB, so a capture with a larger
+# packet is damaged.
+_MAX_PACKET_SIZE = 1 << 24
 # The largest time of a datetime (end of the year 9999), in microseconds since the Unix epoch.
-_MAX_TIME = 253_402_300_799_999_999
+_MAX_DATETIME_MICROSECONDS = 253_402_300_799_999_999
 
 
 @attrs.frozen
@@ -35,29 +36,32 @@ class Packet:
         offset: the offset of the packet's header in the file, in bytes.
         time: the time of capture in microseconds since the Unix epoch; None if unknown or after
             the year 9999.
-        link: the link-layer type, such as 1 for Ethernet.
+        link_type: the link-layer type, such as 1 for Ethernet.
         data: the bytes of the packet, possibly truncated.
     """
 
     offset: int
     time: int | None
-    link: int
+    link_type: int
     data: bytes
 
 
 def read_packets(stream: IO[bytes]) -> Iterator[Packet | Record]:
     """Yield the packets of a pcap or pcapng file, and a record with a fault where it is damaged."""
     head = stream.read(4)
-    if head == PCAPNG:
-        yield from _pcapng(stream)
-    elif head in PCAP:
-        yield from _pcap(stream, *PCAP[head])
+    if head == PCAPNG_MAGIC:
+        yield from _read_pcapng(stream)
+    elif head in PCAP_MAGIC:
+        yield from _read_pcap(stream, *PCAP_MAGIC[head])
     else:
         yield Record(0, head, "this is neither pcap nor pcapng", ends=True)
 
 
-def _pcap(stream: IO[bytes], order: str, ticks: int) -> Iterator[Packet | Record]:
-    """Read a pcap file after its magic number. `ticks`: clock ticks per microsecond."""
+def _read_pcap(stream: IO[bytes], order: str, ticks: int) -> Iterator[Packet | Record]:
+    """Read a pcap file after its magic number.
+
+    `order` is the byte order for `struct`, and `ticks` the number of clock ticks per microsecond.
+    """
     file_header = stream.read(20)
     if len(file_header) < 20:
         yield Record(0, file_header, "the header of the capture is cut off", ends=True)
@@ -73,7 +77,7 @@ def _pcap(stream: IO[bytes], order: str, ticks: int) -> Iterator[Packet | Record
             return
         seconds, fraction, size, original = header.unpack(head)
         # Both sizes are 0 if the file was filled with zeros after a crash.
-        if size > _MAX_PACKET or not (size or original):
+        if size > _MAX_PACKET_SIZE or not (size or original):
             fault = f"a packet of {size} bytes: the capture is damaged"
             yield Record(offset, head, fault, ends=True)
             return
@@ -85,10 +89,10 @@ def _pcap(stream: IO[bytes], order: str, ticks: int) -> Iterator[Packet | Record
         offset += 16 + size
 
 
-def _pcapng(stream: IO[bytes]) -> Iterator[Packet | Record]:
+def _read_pcapng(stream: IO[bytes]) -> Iterator[Packet | Record]:
     """Read a pcapng file after its magic number."""
     offset, order = 0, "<"
-    head = PCAPNG + stream.read(4)
+    head = PCAPNG_MAGIC + stream.read(4)
     # (link-layer type, clock ticks per second) of each interface of the section.
     interfaces: list[tuple[int, int]] = []
     while head:
@@ -96,12 +100,12 @@ def _pcapng(stream: IO[bytes]) -> Iterator[Packet | Record]:
             yield Record(offset, head, "the capture is cut off in the header of a block", ends=True)
             return
         byte_order_mark = b""
-        if head[:4] == PCAPNG:
+        if head[:4] == PCAPNG_MAGIC:
             byte_order_mark = stream.read(4)
             order = ">" if byte_order_mark == b"\x1a\x2b\x3c\x4d" else "<"
             interfaces = []
         kind, size = struct.unpack(f"{order}II", head)
-        if size < 12 or size % 4 or size > _MAX_PACKET:
+        if size < 12 or size % 4 or size > _MAX_PACKET_SIZE:
             fault = f"a block of {size} bytes: the capture is damaged"
             yield Record(offset, head, fault, ends=True)
             return
@@ -130,7 +134,7 @@ def _read_block(
             return Record(offset, body, "a packet of an unknown interface, or cut off in its block")
         link, ticks = interfaces[number]
         time = (high << 32 | low) * 1_000_000 // ticks
-        valid_time = time if time <= _MAX_TIME else None
+        valid_time = time if time <= _MAX_DATETIME_MICROSECONDS else None
         return Packet(offset, valid_time, link, body[20 : 20 + size])
     elif kind == _SIMPLE_PACKET and len(body) >= 4:
         size = min(struct.unpack_from(f"{order}I", body)[0], len(body) - 4)
@@ -156,18 +160,18 @@ def _ticks_per_second(order: str, body: bytes) -> int:
 
 # Maximum bytes and segments to buffer while earlier bytes are missing: for one direction of a
 # connection, and for all connections.
-_MAX_FLOW_BYTES = 8 << 20
-_MAX_FLOW_SEGMENTS = 8_192
-_MAX_TOTAL_BYTES = 64 << 20
-_MAX_TOTAL_SEGMENTS = 65_536
+_MAX_BUFFERED_BYTES_PER_FLOW = 8 << 20
+_MAX_BUFFERED_SEGMENTS_PER_FLOW = 8_192
+_MAX_BUFFERED_BYTES = 64 << 20
+_MAX_BUFFERED_SEGMENTS = 65_536
 # The IP protocol number of TCP.
-_TCP = 6
+_TCP_PROTOCOL_NUMBER = 6
 # TCP header: ports, sequence number, header length (upper 4 bits, in words), and flags.
-_TCP_HEAD = struct.Struct(">2s2sI4xBB6x")
+_TCP_HEADER = struct.Struct(">2s2sI4xBB6x")
 # IPv6 extension headers to skip: hop-by-hop options, routing, destination options.
-_IPV6_EXTENSIONS = {0, 43, 60}
-_HALF_SEQUENCE = 1 << 31
-_SEQUENCE_MASK = (1 << 32) - 1
+_IPV6_EXTENSION_HEADERS = {0, 43, 60}
+_HALF_SEQUENCE_RANGE = 1 << 31
+_SEQUENCE_NUMBER_MASK = (1 << 32) - 1
 
 
 @attrs.frozen
@@ -209,11 +213,11 @@ def segment_of(packet: Packet) -> Segment | None:
     if network is None:
         return None
     sender, receiver, data = network
-    if len(data) < _TCP_HEAD.size:
+    if len(data) < _TCP_HEADER.size:
         return None
-    source, target, number, words, flags = _TCP_HEAD.unpack_from(data)
+    source, target, number, words, flags = _TCP_HEADER.unpack_from(data)
     head = (words >> 4) * 4
-    if head < _TCP_HEAD.size or head > len(data):
+    if head < _TCP_HEADER.size or head > len(data):
         return None
     return Segment(
         sender + source,
@@ -228,7 +232,7 @@ def segment_of(packet: Packet) -> Segment | None:
 def _parse_network_layer(packet: Packet) -> tuple[bytes, bytes, bytes] | None:
     """Parse the layers below TCP. Returns (sender address, receiver address, TCP segment)."""
     data, offset = packet.data, 0
-    match packet.link:
+    match packet.link_type:
         case 1:  # Ethernet
             offset = 12
             while data[offset : offset + 2] in {b"\x81\x00", b"\x88\xa8", b"\x91\x00"}:
@@ -251,7 +255,7 @@ def _parse_network_layer(packet: Packet) -> tuple[bytes, bytes, bytes] | None:
         size = (data[offset] & 0x0F) * 4
         total = int.from_bytes(data[offset + 2 : offset + 4], "big")
         fragment = int.from_bytes(data[offset + 6 : offset + 8], "big") & 0x3FFF
-        if data[offset + 9] != _TCP or fragment or size < 20:
+        if data[offset + 9] != _TCP_PROTOCOL_NUMBER or fragment or size < 20:
             return None
         # The total length is 0 if segmentation is offloaded to the interface.
         end = offset + total if total else len(data)
@@ -264,9 +268,9 @@ def _parse_network_layer(packet: Packet) -> tuple[bytes, bytes, bytes] | None:
         total = int.from_bytes(data[offset + 4 : offset + 6], "big")
         end = offset + 40 + total if total else len(data)
         kind, begin = data[offset + 6], offset + 40
-        while kind in _IPV6_EXTENSIONS and begin + 2 <= len(data):
+        while kind in _IPV6_EXTENSION_HEADERS and begin + 2 <= len(data):
             kind, begin = data[begin], begin + 8 * (data[begin + 1] + 1)
-        if kind == _TCP:
+        if kind == _TCP_PROTOCOL_NUMBER:
             return data[offset + 8 : offset + 24], data[offset + 24 : offset + 40], data[begin:end]
     return None
 
@@ -303,13 +307,15 @@ class Flow:
         """
         sequence = segment.sequence
         if segment.syn:
-            sequence = self._next = (sequence + 1) & _SEQUENCE_MASK
+            sequence = self._next = (sequence + 1) & _SEQUENCE_NUMBER_MASK
         data = segment.data
         if not data:
             return
         if self._next is None:
             self._next = sequence
-        ahead = (sequence - self._next + _HALF_SEQUENCE & _SEQUENCE_MASK) - _HALF_SEQUENCE
+        ahead = (
+            sequence - self._next + _HALF_SEQUENCE_RANGE & _SEQUENCE_NUMBER_MASK
+        ) - _HALF_SEQUENCE_RANGE
         if ahead == 0 and not self._buffered:
             self._next += len(data)
             yield "", data
@@ -346,14 +352,14 @@ class Flow:
         """
         if not self._buffered:
             return None
-        if self._octets > _MAX_FLOW_BYTES:
-            return f"{_MAX_FLOW_BYTES:,} bytes"
-        if len(self._buffered) > _MAX_FLOW_SEGMENTS:
-            return f"{_MAX_FLOW_SEGMENTS:,} segments"
-        if self._total.octets > _MAX_TOTAL_BYTES:
-            return f"{_MAX_TOTAL_BYTES:,} bytes of all connections"
-        if self._total.segments > _MAX_TOTAL_SEGMENTS:
-            return f"{_MAX_TOTAL_SEGMENTS:,} segments of all connections"
+        if self._octets > _MAX_BUFFERED_BYTES_PER_FLOW:
+            return f"{_MAX_BUFFERED_BYTES_PER_FLOW:,} bytes"
+        if len(self._buffered) > _MAX_BUFFERED_SEGMENTS_PER_FLOW:
+            return f"{_MAX_BUFFERED_SEGMENTS_PER_FLOW:,} segments"
+        if self._total.octets > _MAX_BUFFERED_BYTES:
+            return f"{_MAX_BUFFERED_BYTES:,} bytes of all connections"
+        if self._total.segments > _MAX_BUFFERED_SEGMENTS:
+            return f"{_MAX_BUFFERED_SEGMENTS:,} segments of all connections"
         return None
 
     def _take_contiguous(self) -> Iterator[tuple[str, bytes]]:

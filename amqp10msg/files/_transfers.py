@@ -18,13 +18,13 @@ from amqp10msg.files._resync import (
     AMQP_1_0,
     BASIC_FRAME_TYPES,
     BODY,
-    FRAME_END,
-    FRAME_HEAD,
+    FRAME_END_OCTET,
+    FRAME_HEADER_1_0,
     HEADER,
-    LOOK_BEHIND,
-    MAX_FRAME,
+    MAX_FRAME_SIZE,
+    MAX_FRAME_START_LENGTH,
     METHOD,
-    SASL_FRAME,
+    SASL_FRAME_TYPE,
     find_frame,
 )
 from amqp10msg.files._segments import Packet
@@ -33,11 +33,12 @@ from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel import decode_value, skip_value
 from amqp10msg.wire.primitives import Described
 
-# AMQP 1.0: frame type, and descriptors of the performatives that are read (Part 2, 2.3 and 2.7).
-_AMQP_FRAME = 0
+# AMQP 1.0: the type of AMQP frames (Part 2, 2.3), and the numeric descriptors of the performatives
+# that `Frames` reads (Part 2, 2.7).
+_AMQP_FRAME_TYPE = 0
 _ATTACH, _TRANSFER, _DETACH, _END, _CLOSE = 0x12, 0x14, 0x16, 0x17, 0x18
-#: The numeric descriptor, by symbolic descriptor.
-_CODES: dict[Any, int] = {
+#: The numeric descriptors of these performatives, by symbolic descriptor.
+_PERFORMATIVE_CODES: dict[Any, int] = {
     "amqp:attach:list": _ATTACH,
     "amqp:transfer:list": _TRANSFER,
     "amqp:detach:list": _DETACH,
@@ -45,39 +46,39 @@ _CODES: dict[Any, int] = {
     "amqp:close:list": _CLOSE,
 }
 # The name and the index of each uint field that identifies a message, by performative.
-_ID_FIELDS: dict[Any, tuple[tuple[str, int], ...]] = {
+_UINT_ID_FIELDS: dict[Any, tuple[tuple[str, int], ...]] = {
     _ATTACH: (("handle", 1),),
     _TRANSFER: (("handle", 0), ("delivery-id", 1)),
     _DETACH: (("handle", 0),),
 }
 _MAX_UINT = 0xFFFFFFFF
 # The number of fields of attach, the longest performative.
-_MAX_FIELDS = 14
+_MAX_PERFORMATIVE_FIELDS = 14
 # Indexes of fields: source and target of attach; more and aborted of transfer.
 _SOURCE, _TARGET = 5, 6
 _MORE, _ABORTED = 5, 9
-# AMQP 0-9-1: the class basic, its methods with content, and the offset of the first short string in
-# each of these methods.
-_BASIC = 60
+# AMQP 0-9-1: the id of the class basic, the ids of its methods with content, and the offset of the
+# first short string in the payload of each of these methods.
+_BASIC_CLASS_ID = 60
 _PUBLISH, _RETURN, _DELIVER, _GET_OK = 40, 50, 60, 71
-_STRINGS_OFFSET = {_PUBLISH: 6, _RETURN: 6, _DELIVER: 4, _GET_OK: 13}
+_FIRST_STRING_OFFSETS = {_PUBLISH: 6, _RETURN: 6, _DELIVER: 4, _GET_OK: 13}
 #: The last four bytes of the protocol headers of AMQP 0-8 to 0-9-1.
-_BASIC_VERSIONS = {
+_BASIC_PROTOCOL_VERSIONS = {
     b"\x00\x00\x09\x01",
     b"\x00\x00\x09\x00",
     b"\x01\x01\x00\x09",
     b"\x01\x01\x08\x00",
 }
-# Protocols of a connection besides 1.0 and 0-9-1: not recognised yet, and not readable (such as
-# TLS).
+# The values of `Frames._protocol` besides "1.0" and "0-9-1": the protocol is not recognised yet, or
+# is another protocol, such as TLS.
 _UNKNOWN, _FOREIGN = "unknown", "foreign"
 
 
 @attrs.define
-class _Partial:
-    """An incomplete message.
+class _PartialMessage:
+    """A message whose last frame has not been read yet.
 
-    `is_start_missing` is true if its first transfer, or its method, was not captured.
+    `is_start_missing` is true if the first transfer or, in AMQP 0-9-1, the method was not captured.
     """
 
     octets: bytearray = attrs.Factory(bytearray)
@@ -108,13 +109,14 @@ class Frames:
         self._protocol = _UNKNOWN
         self._searching = False  # whether to search for the next frame
         self._skipped = 0  # bytes skipped since the search began
-        # {protocol: offset in the buffer}: the search continues there, and searches no byte twice.
+        # {protocol: offset in the buffer at which the search continues}, so that no byte is
+        # searched twice.
         self._searched: dict[str, int] = {}
-        self._is_reported = False  # whether a record already reports this gap
+        self._is_reported = False  # whether a record already reports the skipped bytes
         self._pending_gaps: list[str] = []  # gaps to report once the protocol is recognised
         self._had_gap = False  # whether bytes were missing or invalid earlier in the stream
         # Incomplete messages by (channel, handle); the handle is None in AMQP 0-9-1.
-        self._parts: dict[tuple[int, Any], _Partial] = {}
+        self._parts: dict[tuple[int, Any], _PartialMessage] = {}
         # {(channel, handle): delivery-id} of deliveries that a gap interrupted: their next
         # transfers may follow the gap.
         self._cut_deliveries: dict[tuple[int, Any], Any] = {}
@@ -177,7 +179,7 @@ class Frames:
         self._skipped += count
         self._searched = {name: max(offset - count, 0) for name, offset in self._searched.items()}
 
-    def _find(self, *, final: bool) -> bool:
+    def _skip_to_frame(self, *, final: bool) -> bool:
         """Skip to the next frame. Returns whether the buffer now begins with a frame.
 
         `final`: as for `_read_frames`.
@@ -190,12 +192,12 @@ class Frames:
             begin = self._searched.get(protocol, 0)
             candidate = find_frame(self._buffer, protocol, begin, final=final)
             if candidate is None:
-                self._searched[protocol] = max(begin, len(self._buffer) - LOOK_BEHIND)
+                self._searched[protocol] = max(begin, len(self._buffer) - MAX_FRAME_START_LENGTH)
             else:
                 self._searched[protocol] = candidate[0]
                 candidates.append((*candidate, protocol))
         if not candidates:
-            self._skip(max(len(self._buffer) - LOOK_BEHIND, 0))
+            self._skip(max(len(self._buffer) - MAX_FRAME_START_LENGTH, 0))
             return False
         offset, is_certain, protocol = min(
             candidates, key=lambda candidate: (not candidate[1], candidate[0])
@@ -225,7 +227,10 @@ class Frames:
             yield attrs.evolve(record, skips=skips)
 
     def _finish_message(self, key: tuple[int, Any], packet: Packet, fault: str) -> Record:
-        """Remove a message from the incomplete ones and return its record; `fault` may be empty."""
+        """Return the record of an incomplete message, and forget the message.
+
+        `fault` is the fault of the record; empty for a message that is complete now.
+        """
         partial = self._parts.pop(key)
         is_basic = self._protocol == AMQP_0_9_1
         octets = bytes(partial.octets)
@@ -263,7 +268,7 @@ class Frames:
         while self._buffer:
             has_progress: Any
             if self._searching:
-                has_progress = self._find(final=final)
+                has_progress = self._skip_to_frame(final=final)
                 if has_progress:
                     yield from self._report_skipped(packet)
             elif self._protocol == _UNKNOWN or self._buffer[:1] == b"A":
@@ -285,7 +290,7 @@ class Frames:
             yield from self._give_up_all("another protocol header follows", packet)
             if version[1:] == b"\x01\x00\x00":
                 self._protocol = AMQP_1_0
-            elif version in _BASIC_VERSIONS:
+            elif version in _BASIC_PROTOCOL_VERSIONS:
                 self._protocol = AMQP_0_9_1
             else:
                 self._protocol = _FOREIGN
@@ -300,7 +305,7 @@ class Frames:
             yield self._fault("the connection is encrypted with TLS: decrypt it first", packet)
             return False
         for protocol in (AMQP_1_0, AMQP_0_9_1):
-            if _begins_frame(bytes(buffer[:_PROBE_BYTES]), protocol):
+            if _begins_frame(bytes(buffer[:_MAX_PROBED_BYTES]), protocol):
                 self._protocol = protocol
                 return True
         # Another protocol, or the capture began in the middle of a frame.
@@ -308,13 +313,19 @@ class Frames:
         return True
 
     def _resynchronise(self, *, is_reported: bool = False) -> bool:
-        """Skip the first byte of the buffer, and start a search as `_start_search`; return True."""
+        """Skip the first byte of the buffer, and search for the next frame; see `_start_search`.
+
+        Returns True, so that reading continues.
+        """
         self._start_search(is_reported=is_reported)
         self._skip(1)
         return True
 
     def _handle_invalid_frame(self, packet: Packet) -> Iterator[Record] | Any:
-        """Yield the incomplete messages, and search for the next frame; return True."""
+        """Yield records of the incomplete messages, and search for the next frame.
+
+        Returns True, so that reading continues.
+        """
         is_reported = bool(self._parts)
         yield from self._give_up_all("what follows is not a frame", packet, skips=True)
         return self._resynchronise(is_reported=is_reported)
@@ -324,17 +335,17 @@ class Frames:
     def _read_frame(self, packet: Packet) -> Iterator[Record] | Any:
         """Read an AMQP 1.0 frame. Returns False if the buffer does not contain a complete frame."""
         buffer = self._buffer
-        if len(buffer) < FRAME_HEAD.size:
+        if len(buffer) < FRAME_HEADER_1_0.size:
             return False
-        size, words, kind, channel = FRAME_HEAD.unpack_from(buffer)
+        size, words, kind, channel = FRAME_HEADER_1_0.unpack_from(buffer)
         start = 4 * words
-        if not FRAME_HEAD.size <= start <= size <= MAX_FRAME:
+        if not FRAME_HEADER_1_0.size <= start <= size <= MAX_FRAME_SIZE:
             return (yield from self._handle_invalid_frame(packet))
         if len(buffer) < size:
             return False
         frame = bytes(buffer[start:size])
         del buffer[:size]
-        if kind == _AMQP_FRAME and frame:
+        if kind == _AMQP_FRAME_TYPE and frame:
             try:
                 end = skip_value(frame)
                 performative = decode_value(frame[:end])
@@ -342,7 +353,7 @@ class Frames:
                 yield self._fault(f"a frame that cannot be read: {error}", packet, frame)
                 return True
             if isinstance(performative, Described) and isinstance(performative.value, list):
-                problem = _describe_invalid(performative)
+                problem = _describe_invalid_performative(performative)
                 if problem:
                     yield self._fault(f"a frame that cannot be read: {problem}", packet, frame)
                 else:
@@ -353,14 +364,16 @@ class Frames:
         self, performative: Described, channel: int, payload: bytes, packet: Packet
     ) -> Iterator[Record]:
         """Handle a transfer, an attach, or the end of a link or session."""
-        code = _CODES.get(performative.descriptor, performative.descriptor)
-        fields = [*performative.value, *[None] * _MAX_FIELDS][:_MAX_FIELDS]
+        code = _PERFORMATIVE_CODES.get(performative.descriptor, performative.descriptor)
+        fields = [*performative.value, *[None] * _MAX_PERFORMATIVE_FIELDS][
+            :_MAX_PERFORMATIVE_FIELDS
+        ]
         key = (channel, fields[0])
         if code == _TRANSFER:
             yield from self._handle_transfer(key, fields, payload, packet)
         elif code == _ATTACH:
             key = (channel, fields[1])
-            self._addresses[key] = _address(fields[_TARGET]) or _address(fields[_SOURCE])
+            self._addresses[key] = _address_of(fields[_TARGET]) or _address_of(fields[_SOURCE])
         elif code == _DETACH:
             self._addresses.pop(key, None)
             if key in self._parts:
@@ -389,7 +402,7 @@ class Frames:
                 tag is None or self._cut_deliveries.get(key) == delivery_id
             )
             self._cut_deliveries.pop(key, None)
-            partial = _Partial(
+            partial = _PartialMessage(
                 delivery_id=delivery_id,
                 delivery_tag=tag if isinstance(tag, bytes) else None,
                 message_format=message_format if _is_uint(message_format) else None,
@@ -414,13 +427,13 @@ class Frames:
         if len(buffer) < 7:
             return False
         size = int.from_bytes(buffer[3:7], "big")
-        if buffer[0] not in BASIC_FRAME_TYPES or size > MAX_FRAME:
+        if buffer[0] not in BASIC_FRAME_TYPES or size > MAX_FRAME_SIZE:
             return (yield from self._handle_invalid_frame(packet))
         if len(buffer) < size + 8:
             return False
         kind, channel = buffer[0], int.from_bytes(buffer[1:3], "big")
         payload = bytes(buffer[7 : 7 + size])
-        if buffer[7 + size] != FRAME_END:
+        if buffer[7 + size] != FRAME_END_OCTET:
             return (yield from self._handle_invalid_frame(packet))
         del buffer[: size + 8]
         key = (channel, None)
@@ -428,12 +441,12 @@ class Frames:
         if kind == METHOD:
             if partial is not None:
                 yield self._finish_message(key, packet, "the rest of the message is missing")
-            message = _content_method(payload)
+            message = _message_of_method(payload)
             if message is not None:
                 self._parts[key] = message
         elif kind == HEADER:
             if partial is None or partial.header is not None:
-                partial = _Partial(is_start_missing=True)  # its method was not captured
+                partial = _PartialMessage(is_start_missing=True)  # the method was not captured
             partial.header = payload
             partial.size = int.from_bytes(payload[4:12], "big")
             self._parts[key] = partial
@@ -446,9 +459,9 @@ class Frames:
         return True
 
     def _finish_content(
-        self, key: tuple[int, Any], partial: _Partial, packet: Packet
+        self, key: tuple[int, Any], partial: _PartialMessage, packet: Packet
     ) -> Iterator[Record]:
-        """Yield a 0-9-1 message if its body is complete or too large."""
+        """Yield the record of a 0-9-1 message if its body is complete or too large."""
         size = len(partial.octets)
         if size < partial.size and size <= self._max_size:
             return
@@ -463,7 +476,7 @@ class Frames:
 
 
 # Bytes of the buffer that `_begins_frame` examines.
-_PROBE_BYTES = 1 << 20
+_MAX_PROBED_BYTES = 1 << 20
 
 
 def _begins_frame(octets: bytes, protocol: str) -> bool:
@@ -472,11 +485,11 @@ def _begins_frame(octets: bytes, protocol: str) -> bool:
     The rules are strict, so that the data of other protocols rarely satisfies them.
     """
     if protocol == AMQP_1_0:
-        if len(octets) < FRAME_HEAD.size:
+        if len(octets) < FRAME_HEADER_1_0.size:
             return False
-        size, words, kind, _ = FRAME_HEAD.unpack_from(octets)
+        size, words, kind, _ = FRAME_HEADER_1_0.unpack_from(octets)
         start = 4 * words
-        if kind > SASL_FRAME or not FRAME_HEAD.size <= start <= size <= MAX_FRAME:
+        if kind > SASL_FRAME_TYPE or not FRAME_HEADER_1_0.size <= start <= size <= MAX_FRAME_SIZE:
             return False
         # The descriptor of a performative is a smallulong, a ulong or a symbol.
         body = octets[start : start + 3]
@@ -487,18 +500,21 @@ def _begins_frame(octets: bytes, protocol: str) -> bool:
     return (
         len(octets) >= size + 8
         and octets[0] in BASIC_FRAME_TYPES
-        and octets[7 + size] == FRAME_END
+        and octets[7 + size] == FRAME_END_OCTET
         and (octets[0] != HEADER or octets[7:9] == b"\x00\x3c")
     )
 
 
-def _describe_invalid(performative: Described) -> str:
-    """Describe the invalid descriptor or field of `_ID_FIELDS` of a performative; "" if valid."""
+def _describe_invalid_performative(performative: Described) -> str:
+    """Describe the invalid descriptor or id of a performative; return "" if both are valid.
+
+    The ids are the fields in `_UINT_ID_FIELDS`.
+    """
     descriptor = performative.descriptor
     if isinstance(descriptor, bool) or not isinstance(descriptor, (int, str)):
         return f"its descriptor is of the type {type(descriptor).__name__}"
     fields = performative.value
-    for name, index in _ID_FIELDS.get(_CODES.get(descriptor, descriptor), ()):
+    for name, index in _UINT_ID_FIELDS.get(_PERFORMATIVE_CODES.get(descriptor, descriptor), ()):
         if index < len(fields) and not (fields[index] is None or _is_uint(fields[index])):
             return f"its {name} is not a uint, but {fields[index]!r:.80}"
     return ""
@@ -509,7 +525,7 @@ def _is_uint(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_UINT
 
 
-def _address(terminus: Any) -> str | None:
+def _address_of(terminus: Any) -> str | None:
     """Return the address of a source or target, or None if it is absent or not text."""
     if not isinstance(terminus, Described) or not isinstance(terminus.value, list):
         return None
@@ -517,12 +533,12 @@ def _address(terminus: Any) -> str | None:
     return str(address) if isinstance(address, str) else None
 
 
-def _content_method(payload: bytes) -> _Partial | None:
+def _message_of_method(payload: bytes) -> _PartialMessage | None:
     """Return a new message for a 0-9-1 method with content; None for methods without content."""
     method = int.from_bytes(payload[2:4], "big")
-    if int.from_bytes(payload[:2], "big") != _BASIC or method not in _STRINGS_OFFSET:
+    if int.from_bytes(payload[:2], "big") != _BASIC_CLASS_ID or method not in _FIRST_STRING_OFFSETS:
         return None
-    offset = _STRINGS_OFFSET[method]
+    offset = _FIRST_STRING_OFFSETS[method]
     texts = []
     redelivered = None
     try:
@@ -539,5 +555,5 @@ def _content_method(payload: bytes) -> _Partial | None:
             )
             offset += 1 + size
     except IndexError:
-        return _Partial(is_start_missing=True)
-    return _Partial(exchange=texts[0], routing_key=texts[1], redelivered=redelivered)
+        return _PartialMessage(is_start_missing=True)
+    return _PartialMessage(exchange=texts[0], routing_key=texts[1], redelivered=redelivered)

@@ -9,9 +9,9 @@ from typing import IO
 import attrs
 
 from amqp10msg.files._record import MAX_SIZE, Record
-from amqp10msg.files._resync import BASIC_FRAME_TYPES, FRAME_END, FRAME_HEAD
+from amqp10msg.files._resync import BASIC_FRAME_TYPES, FRAME_END_OCTET, FRAME_HEADER_1_0
 from amqp10msg.files._segments import (
-    LINKS,
+    SUPPORTED_LINK_TYPES,
     BufferCounter,
     Flow,
     Packet,
@@ -21,16 +21,17 @@ from amqp10msg.files._segments import (
 )
 from amqp10msg.files._transfers import Frames
 
-#: Default of `max_flows`. A flow needs a few kilobytes of memory even after a single packet.
-_MAX_FLOWS = 65_536
+#: Default of the argument `max_flows` of `read_capture`. A flow needs a few kilobytes of memory,
+#: even if it has only a single packet.
+_DEFAULT_MAX_FLOWS = 65_536
 # Link-layer types to try for a single packet: Ethernet, raw IP, the interface "any" of Linux.
 _SINGLE_PACKET_LINKS = (1, 101, 113, 276)
 #: The fault of a message that is incomplete in a single packet or in frames.
-_INCOMPLETE = "this is not all of the message: more packets or frames belong to it"
+_INCOMPLETE_MESSAGE_FAULT = "this is not all of the message: more packets or frames belong to it"
 
 
 def read_capture(
-    stream: IO[bytes], *, max_size: int = MAX_SIZE, max_flows: int = _MAX_FLOWS
+    stream: IO[bytes], *, max_size: int = MAX_SIZE, max_flows: int = _DEFAULT_MAX_FLOWS
 ) -> Iterator[Record]:
     """Read the messages of a pcap or pcapng file, in the order of their last packets.
 
@@ -52,24 +53,26 @@ def read_capture(
         last = packet
         segment = segment_of(packet)
         if segment is None:
-            unknown[packet.link] += packet.link not in LINKS
+            unknown[packet.link_type] += packet.link_type not in SUPPORTED_LINK_TYPES
             continue
         key = (segment.sender, segment.receiver)
         if segment.syn and key in flows:
-            yield from _finish(*flows.pop(key), packet)  # a new connection with the same ports
+            yield from _finish_flow(*flows.pop(key), packet)  # a new connection with the same ports
         # Reinsert the flow at the end, so that the least recently used flow is first.
         pair = flows.pop(key, None) or (Flow(counter), Frames(segment.connection, max_size))
         flows[key] = pair
         if len(flows) > max_flows:
             oldest = flows.pop(next(iter(flows)))
-            yield from _finish(*oldest, packet, f"given up: more than {max_flows:,} connections")
+            yield from _finish_flow(
+                *oldest, packet, f"given up: more than {max_flows:,} connections"
+            )
         yield from _feed_frames(pair[0].feed(segment), pair[1], packet)
         if segment.reset:
             for direction in (key, key[::-1]):
                 if direction in flows:
-                    yield from _finish(*flows.pop(direction), packet)
+                    yield from _finish_flow(*flows.pop(direction), packet)
     for flow, frames in flows.values():
-        yield from _finish(flow, frames, last)
+        yield from _finish_flow(flow, frames, last)
     for link, count in unknown.items():
         if count:
             fault = f"{count:,} packets of the link layer {link}, which is not known, were skipped"
@@ -79,14 +82,14 @@ def read_capture(
 def _feed_frames(
     chunks: Iterator[tuple[str, bytes]], frames: Frames, packet: Packet
 ) -> Iterator[Record]:
-    """Pass what `Flow.feed` yields to `frames`, and yield its records."""
+    """Pass the gaps and bytes that `Flow.feed` yields to `frames`; yield the resulting records."""
     for gap, octets in chunks:
         if gap:
             yield from frames.gap(gap, packet)
         yield from frames.feed(octets, packet)
 
 
-def _finish(
+def _finish_flow(
     flow: Flow,
     frames: Frames,
     packet: Packet,
@@ -114,7 +117,7 @@ def read_packet_or_frames(data: bytes, *, max_size: int = MAX_SIZE) -> list[Reco
         return None
     frames = Frames(connection, max_size)
     whole = Packet(0, None, 0, data)
-    records = [*frames.feed(octets, whole), *frames.finish(_INCOMPLETE, whole)]
+    records = [*frames.feed(octets, whole), *frames.finish(_INCOMPLETE_MESSAGE_FAULT, whole)]
     records = records or [Record(0, fault=f"{kind} without a whole message of AMQP")]
     return [attrs.evolve(record, connection=connection or None) for record in records]
 
@@ -131,9 +134,9 @@ def _segment_of_packet(data: bytes) -> Segment | None:
 def _are_frames(data: bytes) -> bool:
     """Return whether the bytes are complete frames of AMQP 1.0 (Part 2, 2.3) or 0-9-1 (2.3.5)."""
     offset = 0
-    while len(data) - offset >= FRAME_HEAD.size:
-        size, words, kind, _ = FRAME_HEAD.unpack_from(data, offset)
-        if not FRAME_HEAD.size <= 4 * words <= size or kind > 1:
+    while len(data) - offset >= FRAME_HEADER_1_0.size:
+        size, words, kind, _ = FRAME_HEADER_1_0.unpack_from(data, offset)
+        if not FRAME_HEADER_1_0.size <= 4 * words <= size or kind > 1:
             break
         offset += size
     if offset and offset == len(data):
@@ -141,6 +144,6 @@ def _are_frames(data: bytes) -> bool:
     offset = 0
     while len(data) - offset - 8 >= 0 and data[offset] in BASIC_FRAME_TYPES:
         offset += int.from_bytes(data[offset + 3 : offset + 7], "big") + 8
-        if offset > len(data) or data[offset - 1] != FRAME_END:
+        if offset > len(data) or data[offset - 1] != FRAME_END_OCTET:
             break
     return bool(offset) and offset == len(data)

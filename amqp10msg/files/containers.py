@@ -22,16 +22,16 @@ from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.wire.reprs import encodable
 
 #: The magic number of gzip files (RFC 1952, 2.3.1).
-GZIP = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b"
 # Bytes to read from a compressed file at a time, and maximum bytes of content to decompress at a
 # time.
 _COMPRESSED_CHUNK, _CONTENT_CHUNK = 8 << 10, 64 << 10
 # The wbits argument of zlib for gzip data with header and checksum.
 _GZIP_WBITS = 31
 #: Bytes of content that are always allowed for a compressed file, however small the file is.
-ROOM = 64 << 20
-# Maximum number of bytes for the first read of a large record.
-_FIRST_READ = 1 << 20
+ALWAYS_ALLOWED_BYTES = 64 << 20
+# Maximum number of bytes that `read_up_to` requests first.
+_MAX_FIRST_READ_SIZE = 1 << 20
 
 
 def read_up_to(stream: Any, size: int) -> bytes:
@@ -40,8 +40,8 @@ def read_up_to(stream: Any, size: int) -> bytes:
     This function reads in growing chunks: a buffered reader would allocate memory for the requested
     size, which may be huge in a damaged file.
     """
-    chunk: bytes = stream.read(min(size, _FIRST_READ))
-    if size <= _FIRST_READ or len(chunk) < _FIRST_READ:
+    chunk: bytes = stream.read(min(size, _MAX_FIRST_READ_SIZE))
+    if size <= _MAX_FIRST_READ_SIZE or len(chunk) < _MAX_FIRST_READ_SIZE:
         return chunk
     chunks, count = [chunk], len(chunk)
     while count < size and (chunk := stream.read(min(size - count, count))):
@@ -85,7 +85,7 @@ def unpacked(stream: Any, limits: Limits = DEFAULT_LIMITS, *, closes: bool = Fal
         limits: `expansion` limits the size of the content.
         closes: whether closing the returned stream also closes `stream`.
     """
-    is_gzip = stream.peek(2)[:2] == GZIP
+    is_gzip = stream.peek(2)[:2] == GZIP_MAGIC
     return Gunzipped(stream, limits, closes=closes) if is_gzip else stream
 
 
@@ -101,7 +101,7 @@ class Gunzipped(io.BufferedIOBase):
     ) -> None:
         self._packed = packed
         self._expansion = limits.expansion
-        self._room = ROOM  # remaining bytes of content before the limit
+        self._room = ALWAYS_ALLOWED_BYTES  # remaining bytes of content before the limit
         self._closes = closes
         self._inflater = zlib.decompressobj(_GZIP_WBITS)
         self._rest = b""  # compressed bytes that the inflater has not consumed
@@ -148,7 +148,7 @@ class Gunzipped(io.BufferedIOBase):
         return self._take(end + 1)
 
     def _take(self, size: int | None) -> bytes:
-        """Remove up to `size` bytes from the decompressed ones (None: all) and return them."""
+        """Remove up to `size` decompressed bytes, or all if it is None, and return them."""
         if self._damage and (size is None or len(self._content) < size):
             raise DamagedGzipError(self._damage, self._offset + len(self._content))
         # Slicing the bytearray would copy the bytes twice.
@@ -179,9 +179,9 @@ class Gunzipped(io.BufferedIOBase):
             if self._room < 0:
                 self._ended = True
                 self._damage = (
-                    f"it expands to more than {ROOM:,} bytes plus {self._expansion} times its size "
-                    "(if you trust it, decompress it first, raise Limits.expansion or use "
-                    "--trust-files)"
+                    f"it expands to more than {ALWAYS_ALLOWED_BYTES:,} bytes plus "
+                    f"{self._expansion} times its size (if you trust it, decompress it first, "
+                    "raise Limits.expansion or use --trust-files)"
                 )
                 piece = b""
             if piece:
@@ -216,13 +216,13 @@ def _inflated_before_damage(inflater: Any, packed: bytes) -> bytes:
 
 # A function that reads the head of an item from a stream. It returns the bytes of the head (empty
 # at the end of the file), and the size of the item's content (None if the head is truncated,
-# `_NO_ITEM` if the item is not a byte string).
-_HeadOf = Callable[[Any], tuple[bytes, int | None]]
-#: The size that a `_HeadOf` returns for an item that is not a byte string.
-_NO_ITEM = -1
+# `_NOT_A_BYTE_STRING` if the item is not a byte string).
+_HeadReader = Callable[[Any], tuple[bytes, int | None]]
+#: The size that a `_HeadReader` returns for an item that is not a byte string.
+_NOT_A_BYTE_STRING = -1
 # A file that ends with at least this many empty records is damaged: file systems may append zeros
 # after a crash.
-_ZERO_TAIL = 16
+_MIN_TRAILING_EMPTY_RECORDS = 16
 #: The functions that decode the message in a JSON record, by the key that contains the message.
 MESSAGE_DECODERS: dict[str, Callable[[str], bytes]] = {
     "raw": octets_of_hex,
@@ -233,20 +233,20 @@ MESSAGE_DECODERS: dict[str, Callable[[str], bytes]] = {
 # `MESSAGE_DECODERS` for a record with the key ``kind``, which is a case of the corpus
 # (`amqp10msg.interop`). In such a record, ``data`` is hex; in other records, it may be a section of
 # a message in the plain notation.
-_CASE_DECODERS = {"data": octets_of_hex, **MESSAGE_DECODERS}
+_CORPUS_CASE_DECODERS = {"data": octets_of_hex, **MESSAGE_DECODERS}
 
 
-#: What to do about a file that exceeds `Limits.expansion`.
-RAISE_EXPANSION = "raise Limits.expansion, or use --trust-files, if you trust it"
+#: The end of the error text for a file that exceeds `Limits.expansion`: what to do.
+EXPANSION_ADVICE = "raise Limits.expansion, or use --trust-files, if you trust it"
 
 
 def too_large(size: int) -> str:
-    """Return the fault of a message that is larger than the maximum size."""
+    """Return the fault text for a message that is larger than `size`, the maximum size."""
     return f"larger than {size:,} bytes"
 
 
 def too_many_empty(limits: Limits, allowed: int | None = None) -> str:
-    """Return the fault of a file with too many empty records (records of zero bytes).
+    """Return the fault text for a file with too many empty records (records of zero bytes).
 
     Args:
         limits: the limits that the file exceeds.
@@ -261,7 +261,7 @@ def too_many_empty(limits: Limits, allowed: int | None = None) -> str:
 
 def octets_of_record(document: dict[str, Any]) -> bytes | None:
     """Decode the message in a JSON record; return None if it has no key for a message."""
-    for key, read in (_CASE_DECODERS if "kind" in document else MESSAGE_DECODERS).items():
+    for key, read in (_CORPUS_CASE_DECODERS if "kind" in document else MESSAGE_DECODERS).items():
         if isinstance(document.get(key), str):
             try:
                 return read(document[key])
@@ -289,19 +289,19 @@ def read_cborseq(
 
 
 def _prefix_head(stream: Any) -> tuple[bytes, int | None]:
-    """Read the size before a message of the form prefixed, as a `_HeadOf`."""
+    """Read the size before a message of the form prefixed, as a `_HeadReader`."""
     prefix = stream.read(4)
     return prefix, int.from_bytes(prefix, "big") if len(prefix) == 4 else None
 
 
 def _cbor_head(stream: Any) -> tuple[bytes, int | None]:
-    """Read the head of a CBOR byte string, as a `_HeadOf`."""
+    """Read the head of a CBOR byte string, as a `_HeadReader`."""
     first = stream.read(1)
     if not first:
         return b"", None
-    size_width = _CBOR_SIZES.get(first[0])
+    size_width = _CBOR_SIZE_WIDTHS.get(first[0])
     if size_width is None:
-        return first, _NO_ITEM
+        return first, _NOT_A_BYTE_STRING
     size_bytes = stream.read(size_width)
     size = int.from_bytes(size_bytes, "big") if size_width else first[0] & 0x1F
     return first + size_bytes, size if len(size_bytes) == size_width else None
@@ -314,7 +314,7 @@ def _read_sized(
     max_size: int,
     limits: Limits,
     *,
-    head_of: _HeadOf,
+    head_of: _HeadReader,
 ) -> Iterator[Record]:
     """Read messages, each after a head with the message's size, which `head_of` reads."""
     offset, empty = start, limits.zero_width
@@ -322,7 +322,7 @@ def _read_sized(
     while stop is None or offset < stop:
         head, size = head_of(stream)
         if not head:
-            if zeros >= _ZERO_TAIL and not any(previous_head):
+            if zeros >= _MIN_TRAILING_EMPTY_RECORDS and not any(previous_head):
                 count = zeros * len(previous_head)
                 fault = f"the file ends with {count:,} zero bytes: it is damaged"
                 yield Record(offset, fault=fault, ends=True)
@@ -332,7 +332,7 @@ def _read_sized(
         octets, fault = None, ""
         if size is None:
             fault = "its size is truncated"
-        elif size == _NO_ITEM:
+        elif size == _NOT_A_BYTE_STRING:
             fault = f"not a byte string: the item begins with {head.hex()}; the rest is not read"
             head += stream.read(1023)
         elif size > max_size:
@@ -353,15 +353,15 @@ def _read_sized(
 
 def prefixed_starts(path: Path, size: int, octets: int) -> list[int]:
     """Return the offsets of ranges of about `octets` bytes in a file of the form prefixed."""
-    return _starts(path, size, octets, head_of=_prefix_head)
+    return _range_starts(path, size, octets, head_of=_prefix_head)
 
 
 def cborseq_starts(path: Path, size: int, octets: int) -> list[int]:
     """Return the offsets of ranges of about `octets` bytes in a CBOR sequence."""
-    return _starts(path, size, octets, head_of=_cbor_head)
+    return _range_starts(path, size, octets, head_of=_cbor_head)
 
 
-def _starts(path: Path, size: int, octets: int, *, head_of: _HeadOf) -> list[int]:
+def _range_starts(path: Path, size: int, octets: int, *, head_of: _HeadReader) -> list[int]:
     """Return the offsets of ranges of about `octets` bytes, found by reading the head of each item.
 
     The last range begins before the first damaged item.
@@ -371,7 +371,7 @@ def _starts(path: Path, size: int, octets: int, *, head_of: _HeadOf) -> list[int
         while offset < size:
             data.seek(offset)
             head, length = head_of(data)
-            if length is None or length == _NO_ITEM:
+            if length is None or length == _NOT_A_BYTE_STRING:
                 break
             offset += len(head) + length
             if next_start <= offset < size:
@@ -496,4 +496,4 @@ def jsonl_starts(path: Path, size: int, octets: int) -> list[int]:
 
 
 #: Width of the size field in bytes, by the first byte of a CBOR byte string (RFC 8949, 3).
-_CBOR_SIZES = {**dict.fromkeys(range(0x40, 0x58), 0), 0x58: 1, 0x59: 2, 0x5A: 4, 0x5B: 8}
+_CBOR_SIZE_WIDTHS = {**dict.fromkeys(range(0x40, 0x58), 0), 0x58: 1, 0x59: 2, 0x5A: 4, 0x5B: 8}

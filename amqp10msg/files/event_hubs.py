@@ -25,17 +25,17 @@ from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import Symbol, Timestamp, UInt
 
-#: The fields of a record of Capture.
-FIELDS = (
+#: The names of the fields of a record of Capture.
+CAPTURE_FIELDS = (
     *("SequenceNumber", "Offset", "EnqueuedTimeUtc"),
     *("SystemProperties", "Properties", "Body"),
 )
-# The fields of the properties section, by their names in SystemProperties.
-_PROPERTIES = {field.name.replace("_", "-"): field for field in rows(Properties)}
+# The fields of the AMQP properties section, by their names in SystemProperties.
+_PROPERTIES_FIELDS = {field.name.replace("_", "-"): field for field in rows(Properties)}
 #: Maximum number of fields of a record; Capture writes six.
-_MAX_FIELDS = 64
+_MAX_RECORD_FIELDS = 64
 #: The formats of ``EnqueuedTimeUtc`` for `strptime`, with and without AM and PM.
-_TIME_FORMATS = ("%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %H:%M:%S")
+_ENQUEUED_TIME_FORMATS = ("%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %H:%M:%S")
 
 
 def time_of(text: Any) -> int | None:
@@ -43,7 +43,7 @@ def time_of(text: Any) -> int | None:
 
     Capture writes ``7/25/2017 5:22:18 PM``. ISO 8601 is also accepted.
     """
-    for form in (None, *_TIME_FORMATS):
+    for form in (None, *_ENQUEUED_TIME_FORMATS):
         try:
             if form is None:
                 return to_milliseconds(moment_of(text))
@@ -81,7 +81,7 @@ def message_of(event: Mapping[str, Any]) -> Message:
     delivered = {
         "x-opt-sequence-number": number,
         "x-opt-offset": event.get("Offset"),
-        # A string that is not a time is kept, so that no data is lost.
+        # Keep a string that is not a time, so that no data is lost.
         "x-opt-enqueued-time": event.get("EnqueuedTimeUtc")
         if enqueued is None
         else Timestamp(enqueued),
@@ -112,7 +112,7 @@ def _property_value(name: str, value: Any) -> Any:
     Return None if the property does not exist or cannot hold the value: the value is then kept as
     an annotation, so that no data is lost.
     """
-    field = _PROPERTIES.get(name)
+    field = _PROPERTIES_FIELDS.get(name)
     if field is None or value is None:
         return None
     if field.requires == "message-id":
@@ -155,19 +155,21 @@ def read_avro(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[Reco
             f"this Avro is not of Event Hubs Capture: {odd[0]} is neither a value nor a map of "
             "values"
         )
-    if len(avro.names) > _MAX_FIELDS:  # null fields have no bytes, so they would be unlimited
+    if (
+        len(avro.names) > _MAX_RECORD_FIELDS
+    ):  # null fields have no bytes, so they would be unlimited
         raise ValueError(f"this Avro is not of Event Hubs Capture: it has {len(avro.names)} fields")
     number = 0
     try:
         for event in avro.records(stream, limits):
-            yield _record(number, event, max_size)
+            yield _record_of_event(number, event, max_size)
             number += 1
     except AvroError as error:
         fault = f"the Avro file is truncated or damaged here: {error}"
         yield Record(number, fault=fault, ends=True)
 
 
-def _record(number: int, event: Mapping[str, Any], max_size: int) -> Record:
+def _record_of_event(number: int, event: Mapping[str, Any], max_size: int) -> Record:
     """Return the record of an event; `number` is its index in the file."""
     enqueued = time_of(event.get("EnqueuedTimeUtc"))
     try:

@@ -13,13 +13,13 @@ from typing import Any
 Span = tuple[int, int]
 # Size of a read-ahead request in bytes, and maximum number of concurrent requests: each request has
 # a latency of tens of milliseconds and a rate of tens of megabytes per second.
-_PIECE_SIZE = 8 << 20
-_MAX_REQUESTS = 4
-# Minimum size in bytes of a request that `expect` did not announce: pyarrow reads this much of a
-# footer.
-_MIN_REQUEST = 64 << 10
-# Maximum gap between two spans that are fetched with a single request, in bytes.
-_MAX_GAP = 64 << 10
+_READ_AHEAD_PIECE_SIZE = 8 << 20
+_MAX_CONCURRENT_REQUESTS = 4
+# Minimum size in bytes of a request for bytes that `expect` did not announce. It is the size that
+# pyarrow first reads of a footer.
+_MIN_UNPLANNED_REQUEST_SIZE = 64 << 10
+# Maximum gap in bytes between two spans that are fetched together, with a single request.
+_MAX_MERGED_GAP = 64 << 10
 #: Default size of the cache in bytes: a row group stays in the cache, since it is read several
 #: times.
 DEFAULT_CACHE_SIZE = 512 << 20
@@ -61,7 +61,7 @@ class Fetched(io.RawIOBase):
         # The last two pieces that were read although `expect` did not announce them, such as the
         # footer of a Parquet file, with their offsets.
         self._unplanned: deque[tuple[int, memoryview]] = deque(maxlen=2)
-        self._threads = ThreadPoolExecutor(_MAX_REQUESTS)
+        self._threads = ThreadPoolExecutor(_MAX_CONCURRENT_REQUESTS)
 
     def expect(self, *groups: Iterable[Span]) -> None:
         """Announce the spans that will be read next, for read-ahead. Other pieces leave the cache.
@@ -148,19 +148,26 @@ class Fetched(io.RawIOBase):
         for start, data in self._unplanned:
             if start <= position < start + len(data):
                 return start, data
-        stop = min(position + max(size, _MIN_REQUEST), self.size, *self._starts[index + 1 :][:1])
+        stop = min(
+            position + max(size, _MIN_UNPLANNED_REQUEST_SIZE),
+            self.size,
+            *self._starts[index + 1 :][:1],
+        )
         self._unplanned.append((position, memoryview(self._fetch(position, stop))))
         return self._unplanned[-1]
 
     def _expected_piece(self, index: int) -> memoryview:
-        """Return the piece with this index in `_plan`; request it and the next ones if needed."""
-        for piece in self._plan[index : index + _MAX_REQUESTS]:
+        """Return the piece with this index in `_plan`.
+
+        Request this piece and the pieces after it, unless they are requested already.
+        """
+        for piece in self._plan[index : index + _MAX_CONCURRENT_REQUESTS]:
             if piece not in self._cache:
                 self._cache[piece] = self._threads.submit(self._fetch_view, *piece)
         requested = self._cache[self._plan[index]]
         self._cache.move_to_end(self._plan[index])
         # Evict the least recently used pieces, but keep the pieces that will be read next.
-        ahead = set(self._plan[index : index + _MAX_REQUESTS])
+        ahead = set(self._plan[index : index + _MAX_CONCURRENT_REQUESTS])
         cached = sum(stop - start for start, stop in self._cache)
         for piece in [*self._cache]:
             if cached <= self._cache_size:
@@ -188,7 +195,7 @@ def _join_spans(spans: Iterable[Span], size: int) -> Iterator[Span]:
     """Yield the sorted spans, clipped to the file; merge spans with small gaps between them."""
     begin = end = -1
     for start, stop in sorted(spans):
-        if start > end + _MAX_GAP or end < 0:
+        if start > end + _MAX_MERGED_GAP or end < 0:
             if end > begin:
                 yield begin, end
             begin, end = max(start, 0), -1
@@ -198,6 +205,6 @@ def _join_spans(spans: Iterable[Span], size: int) -> Iterator[Span]:
 
 
 def _split_span(start: int, stop: int) -> Iterator[Span]:
-    """Yield the pieces of a span."""
-    for offset in range(start, stop, _PIECE_SIZE):
-        yield offset, min(offset + _PIECE_SIZE, stop)
+    """Yield the pieces, of at most `_READ_AHEAD_PIECE_SIZE` bytes, into which a span is divided."""
+    for offset in range(start, stop, _READ_AHEAD_PIECE_SIZE):
+        yield offset, min(offset + _READ_AHEAD_PIECE_SIZE, stop)

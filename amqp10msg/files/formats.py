@@ -9,7 +9,16 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 import attrs
 
 from amqp10msg.brokers import ByName
-from amqp10msg.files.signatures import AVRO, CBORSEQ, JSON, PARQUET, PCAP, PCAPNG, PREFIXED, SECTION
+from amqp10msg.files.signatures import (
+    AVRO_MAGIC,
+    CBORSEQ_FILE_START,
+    JSON_START,
+    PARQUET_MAGIC,
+    PCAP_MAGIC,
+    PCAPNG_MAGIC,
+    PREFIXED_FILE_START,
+    SECTION_START,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,7 +76,8 @@ class FileFormat:
     needs_random_access: bool = False
 
 
-# These functions import the readers when a file is read: recognising a format does not need them.
+# The following functions import the readers only when a file is read, because recognising a format
+# does not need the readers.
 
 
 def _read_raw(*arguments: Any) -> Iterator[Record]:
@@ -136,7 +146,7 @@ def _read_avro(
     return read_avro(stream, max_size, limits)
 
 
-def _one_of(magic_numbers: Iterable[bytes]) -> re.Pattern[bytes]:
+def _any_magic_number(magic_numbers: Iterable[bytes]) -> re.Pattern[bytes]:
     """Return a pattern that matches any of the magic numbers."""
     return re.compile(b"|".join(map(re.escape, magic_numbers)))
 
@@ -147,7 +157,7 @@ _ALL_FORMATS = (
         description="the bytes of one message",
         hint="this is one message without a size before it: read it as raw",
         read=_read_raw,
-        signature=SECTION,
+        signature=SECTION_START,
     ),
     FileFormat(
         name="prefixed",
@@ -157,7 +167,7 @@ _ALL_FORMATS = (
         find_ranges=_find_prefixed_ranges,
         suffixes=(".bin", ".prefixed"),
         trusted_suffixes=(".prefixed",),
-        signature=PREFIXED,
+        signature=PREFIXED_FILE_START,
         may_be_empty=True,
     ),
     FileFormat(
@@ -170,7 +180,7 @@ _ALL_FORMATS = (
         suffixes=(".jsonl", ".ndjson"),
         trusted_suffixes=(".jsonl", ".ndjson"),
         fallback_signature=re.compile(rb"\{"),
-        resembles=JSON,
+        resembles=JSON_START,
         is_text=True,
         may_be_empty=True,
     ),
@@ -182,7 +192,7 @@ _ALL_FORMATS = (
         find_ranges=_find_cborseq_ranges,
         suffixes=(".cborseq", ".cbor"),
         trusted_suffixes=(".cborseq",),
-        signature=CBORSEQ,
+        signature=CBORSEQ_FILE_START,
         may_be_empty=True,
     ),
     FileFormat(
@@ -191,7 +201,7 @@ _ALL_FORMATS = (
         hint="this is a network capture: read it as pcap",
         read=_read_capture,
         suffixes=(".pcap", ".pcapng", ".cap"),
-        signature=_one_of([*PCAP, PCAPNG]),
+        signature=_any_magic_number([*PCAP_MAGIC, PCAPNG_MAGIC]),
         is_always_signed=True,
     ),
     FileFormat(
@@ -200,7 +210,7 @@ _ALL_FORMATS = (
         hint="this is Parquet: read it as parquet",
         read=_read_parquet,
         suffixes=(".parquet",),
-        signature=_one_of([PARQUET]),
+        signature=_any_magic_number([PARQUET_MAGIC]),
         is_always_signed=True,
         needs_random_access=True,
     ),
@@ -210,7 +220,7 @@ _ALL_FORMATS = (
         hint="this is Avro: read it as avro",
         read=_read_avro,
         suffixes=(".avro",),
-        signature=_one_of([AVRO]),
+        signature=_any_magic_number([AVRO_MAGIC]),
         is_always_signed=True,
     ),
 )

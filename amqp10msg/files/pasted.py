@@ -21,8 +21,8 @@ from amqp10msg.files.text import octets_of_base64, octets_of_hex
 
 # An assignment before the literal, such as ``let message: &[u8] =`` or ``unsigned char m[] =``.
 _ASSIGNMENT = re.compile(r"[A-Za-z_][\w\s\[\]&*<>:;,]*:?=\s*(?=[\[{(<&\"'$]|[A-Za-z.:]+[!\[{(\"'])")
-# A prefix of a list in brackets: a type, a constructor or a reference.
-_BEFORE_LIST = re.compile(
+# The prefix before a list in brackets: a type, a constructor or a reference.
+_LIST_PREFIX = re.compile(
     r"(?:new\s+)?(?:unsigned\s+char|[A-Za-z_][\w.:]*)?!?\s*(?:\(\s*\d*\s*\))?\s*(?:\[\s*\d*\s*\]\s*[A-Za-z_]\w*\s*(?=[{(]))?"
     r"(?:\[\s*\d*\s*\]\s*(?=\{))?&?\s*"
 )
@@ -38,22 +38,24 @@ _BASE64_DECODE_CALL = re.compile(
     r"|Buffer\.from\(\s*([\"'`])(?P<node>[^\"'`]*)\3\s*,\s*[\"']base64[\"']\s*\)"
 )
 # Any other call around a literal; a Buffer that Node.js printed; and string literals.
-_CALL = re.compile(r"(?:new\s+)?(?:\[\]\s*)?[A-Za-z_][\w.:]*\((?P<inside>.*)\)", re.DOTALL)
-_NODE = re.compile(r"<(?:Slow)?Buffer\s*(?P<hex>[^>]*)>", re.IGNORECASE)
-_STRING = r"\$?(?:[bB]|u8|L)?(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')"
-_STRINGS = re.compile(rf"{_STRING}(?:\s*\+?\s*{_STRING})*", re.DOTALL)
-_ONE_STRING = re.compile(_STRING, re.DOTALL)
-# A number or a character in a list, with casts and suffixes; and what separates the items.
-_NUMBER = re.compile(
+_OTHER_CALL = re.compile(r"(?:new\s+)?(?:\[\]\s*)?[A-Za-z_][\w.:]*\((?P<inside>.*)\)", re.DOTALL)
+_NODE_BUFFER = re.compile(r"<(?:Slow)?Buffer\s*(?P<hex>[^>]*)>", re.IGNORECASE)
+_STRING_LITERAL_REGEX = r"\$?(?:[bB]|u8|L)?(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')"
+_STRING_LITERALS = re.compile(
+    rf"{_STRING_LITERAL_REGEX}(?:\s*\+?\s*{_STRING_LITERAL_REGEX})*", re.DOTALL
+)
+_STRING_LITERAL = re.compile(_STRING_LITERAL_REGEX, re.DOTALL)
+# An item of a list: a number with casts and suffixes, or a character; and the separator of items.
+_BYTE_NUMBER = re.compile(
     r"(?:\(\s*(?:byte|sbyte|char|signed char|unsigned char|uint8_t|int8_t|uint8|u8)\s*\)\s*)?"
     r"(?P<sign>-?)(?:(?:0[xX]|16#)(?P<hex>[0-9a-fA-F]{1,2})|0[bB](?P<bits>[01]{1,8})"
     r"|(?P<decimal>0|[1-9][0-9]{0,2}))(?:_?[ui]8|[uU])?"
 )
-_CHARACTER = re.compile(r"b?'(?P<body>[^'\\]|\\.[0-9a-fA-F]{0,2})'", re.DOTALL)
-_SEPARATOR = re.compile(r"[\s,;]+")
+_CHARACTER_LITERAL = re.compile(r"b?'(?P<body>[^'\\]|\\.[0-9a-fA-F]{0,2})'", re.DOTALL)
+_ITEM_SEPARATOR = re.compile(r"[\s,;]+")
 # Hex with separators between all bytes; and an escape sequence in a string literal.
 _HEX_PAIRS = re.compile(r"[0-9a-fA-F]{2}(?:[\s,;:]+[0-9a-fA-F]{2})*")
-_ESCAPE = re.compile(
+_ESCAPE_SEQUENCE = re.compile(
     r"\\(?:x(?P<hex>[0-9a-fA-F]{1,2})|(?P<octal>[0-7]{1,3})|u\{(?P<braced>[0-9a-fA-F]{1,6})\}"
     r"|u(?P<short>[0-9a-fA-F]{4})|U(?P<long>[0-9a-fA-F]{8})|(?P<newline>\r?\n[ \t]*)|(?P<other>.))",
     re.DOTALL,
@@ -62,14 +64,14 @@ _ESCAPE = re.compile(
 _NAMED_ESCAPES = dict(zip("abtnvfres", (7, 8, 9, 10, 11, 12, 13, 27, 32), strict=True))
 _NAMED_ESCAPES |= {character: ord(character) for character in "\\\"'`?"}
 # Maximum number of nested calls around a literal, as in ``bytes(bytearray(b"..."))``.
-_MAX_CALLS = 3
-# The beginning of a list of numbers in brackets. JSON in the typed notation begins otherwise.
-_LIST = re.compile(r"\s*(?:\[\s*\d*\s*\]\s*[A-Za-z]|[\[{(]\s*(?:\(|-?[0-9]|b?'))")
+_MAX_NESTED_CALLS = 3
+# The beginning of a list of numbers in brackets, which JSON in the typed notation does not match.
+_LIST_START = re.compile(r"\s*(?:\[\s*\d*\s*\]\s*[A-Za-z]|[\[{(]\s*(?:\(|-?[0-9]|b?'))")
 
 
 def begins_list(text: str) -> bool:
-    """Return whether a text begins like a list of numbers in brackets. It may be truncated."""
-    return _LIST.match(text) is not None
+    """Return whether `text`, which may be truncated, begins like a list of numbers in brackets."""
+    return _LIST_START.match(text) is not None
 
 
 def octets_of_pasted(text: str, *, depth: int = 0) -> bytes | None:
@@ -92,11 +94,11 @@ def octets_of_pasted(text: str, *, depth: int = 0) -> bytes | None:
     for call, read in ((_HEX_DECODE_CALL, octets_of_hex), (_BASE64_DECODE_CALL, octets_of_base64)):
         if match := call.fullmatch(text):
             return read(match["text"] if match["text"] is not None else match["node"])
-    if match := _NODE.fullmatch(text):
+    if match := _NODE_BUFFER.fullmatch(text):
         return _octets_of_node_buffer(match["hex"])
     if text.startswith("<<") and text.endswith(">>"):
         return _octets_of_numbers(text[2:-2], "the Erlang binary")
-    if _STRINGS.fullmatch(text):
+    if _STRING_LITERALS.fullmatch(text):
         return _octets_of_strings(text)
     if text[:2] in ("b'", 'b"') or (text[:1] in "\"'" and text[:1]):
         raise ValueError(
@@ -104,11 +106,11 @@ def octets_of_pasted(text: str, *, depth: int = 0) -> bytes | None:
         )
     if text.startswith("\\"):
         return _unescape(text)
-    if depth < _MAX_CALLS and (match := _CALL.fullmatch(text)):
+    if depth < _MAX_NESTED_CALLS and (match := _OTHER_CALL.fullmatch(text)):
         octets = octets_of_pasted(match["inside"], depth=depth + 1)
         if octets is not None:
             return octets
-    start = _BEFORE_LIST.match(text)
+    start = _LIST_PREFIX.match(text)
     listed = text[start.end() :] if start else text
     for opening, closing in ("[]", "{}", "()"):
         if listed.startswith(opening) and listed.endswith(closing):
@@ -131,7 +133,7 @@ def _octets_of_node_buffer(digits: str) -> bytes:
 
 def _octets_of_bare_numbers(text: str) -> bytes | None:
     """Read numbers without brackets; None for hex, in which every byte has two digits."""
-    items = [item for item in _SEPARATOR.split(text) if item]
+    items = [item for item in _ITEM_SEPARATOR.split(text) if item]
     if len(items) < 2:
         return None
     prefixed = sum(item[:2] in ("0x", "0X") for item in items)
@@ -149,24 +151,26 @@ def _octets_of_numbers(text: str, subject: str) -> bytes:
     octets = bytearray()
     position = 0
     while position < len(text):
-        if separator := _SEPARATOR.match(text, position):
+        if separator := _ITEM_SEPARATOR.match(text, position):
             position = separator.end()
             continue
-        if match := _CHARACTER.match(text, position):
+        if match := _CHARACTER_LITERAL.match(text, position):
             octets += _unescape(match["body"])
-        elif match := _ONE_STRING.match(text, position):
+        elif match := _STRING_LITERAL.match(text, position):
             octets += _unescape(match[0].lstrip("$bBuL8")[1:-1])
-        elif match := _NUMBER.match(text, position):
-            octets.append(_octet(match, subject))
+        elif match := _BYTE_NUMBER.match(text, position):
+            octets.append(_octet_of_number(match, subject))
         position = match.end() if match else position
-        if match is None or (position < len(text) and not _SEPARATOR.match(text, position)):
-            item = _SEPARATOR.split(text[match.start() if match else position :], maxsplit=1)[0]
+        if match is None or (position < len(text) and not _ITEM_SEPARATOR.match(text, position)):
+            item = _ITEM_SEPARATOR.split(text[match.start() if match else position :], maxsplit=1)[
+                0
+            ]
             raise ValueError(f"{subject} holds {item!r:.40}, which is not a byte from 0 to 255")
     return bytes(octets)
 
 
-def _octet(match: re.Match[str], subject: str) -> int:
-    """Return the byte for a match of `_NUMBER`; ValueError if it is out of range."""
+def _octet_of_number(match: re.Match[str], subject: str) -> int:
+    """Return the byte for a match of `_BYTE_NUMBER`; ValueError if it is out of range."""
     if match["hex"]:
         value = int(match["hex"], 16)
     elif match["bits"]:
@@ -176,13 +180,13 @@ def _octet(match: re.Match[str], subject: str) -> int:
     value = -value if match["sign"] else value
     if not -128 <= value <= 255:
         raise ValueError(f"{subject} holds {match[0]!r:.40}, which is not a byte from 0 to 255")
-    return value % 256  # Java's bytes have a sign
+    return value % 256  # a negative number is a signed byte of Java
 
 
 def _octets_of_strings(text: str) -> bytes:
     """Read string literals, joined as in C and Python."""
     octets = bytearray()
-    for match in _ONE_STRING.finditer(text):
+    for match in _STRING_LITERAL.finditer(text):
         quoted = match[0].lstrip("$bBuL8")
         octets += _unescape(quoted[1:-1])
     if "\\" not in text and octets[:1] != b"\0":
@@ -200,7 +204,7 @@ def _unescape(text: str) -> bytes:
     """Return the bytes of a string literal's content, with its characters in UTF-8."""
     octets = bytearray()
     copied_end = 0
-    for match in _ESCAPE.finditer(text):
+    for match in _ESCAPE_SEQUENCE.finditer(text):
         octets += text[copied_end : match.start()].encode("utf-8", "surrogateescape")
         copied_end = match.end()
         if match["hex"]:

@@ -11,13 +11,13 @@ import attrs
 
 from amqp10msg.files import stores
 from amqp10msg.files._record import MAX_SIZE, Range, Record, UnusableFileError
-from amqp10msg.files.containers import GZIP, DamagedGzipError, opened
+from amqp10msg.files.containers import GZIP_MAGIC, DamagedGzipError, opened
 from amqp10msg.files.formats import FORMATS
-from amqp10msg.files.recognition import HEAD, advice, fallback_form, form_of_head
+from amqp10msg.files.recognition import HEAD_SIZE, advice, fallback_form, form_of_head
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 
-# The `Range.stop` of a range that extends to the end of the file, for files of unknown size.
-_END = 1 << 62
+# The `Range.stop` of a range that extends to the end of the file, whatever the size of the file is.
+_END_OF_FILE = 1 << 62
 #: The name of the format, by suffix of the file name.
 _FORM_OF_SUFFIX = {suffix: name for name, item in FORMATS.items() for suffix in item.suffixes}
 #: All suffixes that decide the format, see `FileFormat.trusted_suffixes`.
@@ -34,7 +34,7 @@ def form_of(path: str | PathLike[str]) -> str:
         OSError: the file cannot be read.
     """
     with opened(path) as stream:
-        head = stream.peek(HEAD)[:HEAD]
+        head = stream.peek(HEAD_SIZE)[:HEAD_SIZE]
     suffix = _suffix_of(path)
     form = None if suffix in _TRUSTED_SUFFIXES else form_of_head(head)
     form = form or _FORM_OF_SUFFIX.get(suffix) or fallback_form(head)
@@ -146,7 +146,7 @@ def read_stream(
         ImportError: the form is Parquet and pyarrow is not installed, or Avro and fastavro.
     """
     _check_form(form)
-    hint = advice(stream.peek(HEAD)[:HEAD], form) if not start else ""
+    hint = advice(stream.peek(HEAD_SIZE)[:HEAD_SIZE], form) if not start else ""
     try:
         records = FORMATS[form].read(stream, start, stop, max_size, limits or DEFAULT_LIMITS)
         for record in records:
@@ -193,18 +193,18 @@ def ranges(
     except UnusableFileError:
         if not keep_unusable:
             raise
-        return [Range(str(path), "", 0, _END)]
+        return [Range(str(path), "", 0, _END_OF_FILE)]
     if FORMATS[form].needs_random_access and keep_unusable:
-        return [Range(str(path), form, 0, _END)]
+        return [Range(str(path), form, 0, _END_OF_FILE)]
     if FORMATS[form].needs_random_access:
         raise ValueError(f"{path}: {form} files cannot be read in ranges of bytes")
     if stores.is_url(path):
-        return [Range(str(path), form, 0, _END)]
+        return [Range(str(path), form, 0, _END_OF_FILE)]
     path = Path(path)
     size = path.stat().st_size
     with path.open("rb") as file:
         find_ranges = FORMATS[form].find_ranges
-        is_whole = find_ranges is None or size <= octets or file.read(2) == GZIP
+        is_whole = find_ranges is None or size <= octets or file.read(2) == GZIP_MAGIC
         starts = [0] if find_ranges is None or is_whole else find_ranges(path, size, octets)
-    stops = [*starts[1:], _END]
+    stops = [*starts[1:], _END_OF_FILE]
     return [Range(str(path), form, start, stop) for start, stop in zip(starts, stops, strict=True)]

@@ -6,18 +6,18 @@ import codecs
 import re
 
 from amqp10msg.files.formats import FORMATS
-from amqp10msg.files.signatures import CONTENT_HEADER
+from amqp10msg.files.signatures import CONTENT_HEADER_START
 from amqp10msg.message import Message
 from amqp10msg.sections.parts import scan
 from amqp10msg.validation import first_fault
 from amqp10msg.wire.errors import DecodeError
 
-#: Matches text that consists of hex digits.
-_HEX = rb"\s*(?:0x)?(?:[0-9a-fA-F]{2}[\s:]*){3,}[0-9a-fA-F]?\s*"
-#: Number of bytes at the start of a file that are examined.
-HEAD = 64
-# Magic numbers of compressed files that this library does not decompress.
-_COMPRESSED = {
+#: Regular expression for bytes that are hex digits as text.
+_HEX_TEXT = rb"\s*(?:0x)?(?:[0-9a-fA-F]{2}[\s:]*){3,}[0-9a-fA-F]?\s*"
+#: Number of bytes at the start of a file that are examined to recognise the format.
+HEAD_SIZE = 64
+# The names of compression formats that this library does not decompress, by their magic numbers.
+_UNSUPPORTED_COMPRESSION_MAGIC = {
     b"\x28\xb5\x2f\xfd": "zstd",
     b"BZh": "bzip2",
     b"\xfd7zXZ\x00": "xz",
@@ -26,14 +26,14 @@ _COMPRESSED = {
 }
 
 # Minimum number of bytes to recognise as text: fewer bytes may look like text by chance.
-_MIN_TEXT = 4
+_MIN_TEXT_BYTES = 4
 # Maximum number of characters of a text that a hint quotes.
-_MAX_QUOTED = 20
+_MAX_QUOTED_CHARACTERS = 20
 
 
-# The formats in the order in which signatures are tested: magic numbers first, because a capture's
-# header could look like the size of a message.
-_BY_SIGNATURE = sorted(FORMATS.values(), key=lambda item: not item.is_always_signed)
+# The formats in the order in which their signatures are tested. Formats with a magic number come
+# first, because the header of a capture could look like the size of a message.
+_FORMATS_IN_SIGNATURE_ORDER = sorted(FORMATS.values(), key=lambda item: not item.is_always_signed)
 
 
 def decode_whole(octets: bytes) -> Message:
@@ -49,8 +49,10 @@ def decode_whole(octets: bytes) -> Message:
 
 
 def form_of_head(head: bytes) -> str | None:
-    """Return the name of the format of a file with these first `HEAD` bytes; None if unknown."""
-    return next((item.name for item in _BY_SIGNATURE if _matches(item.signature, head)), None)
+    """Return the name of the format of a file, given its first bytes; None if unknown."""
+    return next(
+        (item.name for item in _FORMATS_IN_SIGNATURE_ORDER if _matches(item.signature, head)), None
+    )
 
 
 def fallback_form(head: bytes) -> str | None:
@@ -65,31 +67,34 @@ def _matches(pattern: re.Pattern[bytes] | None, head: bytes) -> bool:
 
 
 def advice(head: bytes, form: str = "") -> str:
-    """Return a hint if the first bytes of a file do not have the form `form`, else ""."""
-    head = head[:HEAD]
+    """Return a hint about the actual format of a file, given the first bytes of the file.
+
+    The hint is empty if the bytes have the form `form`, or if their format is unknown.
+    """
+    head = head[:HEAD_SIZE]
     items = FORMATS.values()
     similar = (item.name for item in items if _matches(item.resembles, head))
     actual = form_of_head(head) or next(similar, None)
     if actual is not None:
         return "" if actual == form else FORMATS[actual].hint
-    for magic, name in _COMPRESSED.items():
+    for magic, name in _UNSUPPORTED_COMPRESSION_MAGIC.items():
         if head.startswith(magic):
             return f"this is compressed with {name}: decompress it first, or use gzip"
-    if head.startswith(CONTENT_HEADER):
+    if head.startswith(CONTENT_HEADER_START):
         return "this is a message of AMQP 0-9-1: amqp10msg translate --to 1.0 reads it"
-    if re.fullmatch(_HEX, head):
+    if re.fullmatch(_HEX_TEXT, head):
         return "these are hex digits: convert them with amqp10msg convert --out jsonl"
-    if text := _text_of(head):
+    if text := _start_of_text(head):
         return f"this is text, not an AMQP message: {text!r}"
     return ""
 
 
-def _text_of(head: bytes) -> str:
+def _start_of_text(head: bytes) -> str:
     """Return the beginning of a text file; empty if the bytes are too few or not text."""
     even = head[: len(head) // 2 * 2]
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return _printable(even, "utf-16")
-    if len(head) < _MIN_TEXT:
+    if len(head) < _MIN_TEXT_BYTES:
         return ""
     # Every other byte of ASCII characters in UTF-16 is zero.
     for coding, zeros, letters in (("utf-16-be", 0, 1), ("utf-16-le", 1, 0)):
@@ -105,4 +110,4 @@ def _printable(octets: bytes, coding: str) -> str:
     except UnicodeDecodeError:
         return ""
     is_text = all(character.isprintable() or character in "\t\r\n" for character in text)
-    return text[:_MAX_QUOTED] if is_text else ""
+    return text[:_MAX_QUOTED_CHARACTERS] if is_text else ""

@@ -5,31 +5,33 @@ from __future__ import annotations
 import re
 
 #: The start of a message: the numeric or symbolic descriptor of a section.
-SECTION = re.compile(
+SECTION_START = re.compile(
     rb"\x00(?:\x53[\x70-\x78]|\x80\x00{7}[\x70-\x78]|\xa3.amqp:|\xb3....amqp:)", re.DOTALL
 )
 #: The start of an AMQP 0-9-1 message: a content header of class 60 and weight 0.
-CONTENT_HEADER = b"\x00\x3c\x00\x00"
-#: The start of a file of messages with their sizes. Up to six empty messages may come first.
-PREFIXED = re.compile(
-    rb"(?:\0{4}){0,6}.{4}(?:%b|%b)" % (SECTION.pattern, re.escape(CONTENT_HEADER)), re.DOTALL
+CONTENT_HEADER_START = b"\x00\x3c\x00\x00"
+#: The start of a file of the form prefixed: a size and a message. Up to six empty messages may
+#: come first.
+PREFIXED_FILE_START = re.compile(
+    rb"(?:\0{4}){0,6}.{4}(?:%b|%b)" % (SECTION_START.pattern, re.escape(CONTENT_HEADER_START)),
+    re.DOTALL,
 )
 #: The start of a CBOR sequence of messages: the head of a byte string, and a section.
-CBORSEQ = re.compile(
-    rb"(?:[\x40-\x57]|\x58.|\x59..|\x5a....|\x5b.{8})(?:%b)" % SECTION.pattern, re.DOTALL
+CBORSEQ_FILE_START = re.compile(
+    rb"(?:[\x40-\x57]|\x58.|\x59..|\x5a....|\x5b.{8})(?:%b)" % SECTION_START.pattern, re.DOTALL
 )
 #: The start of a JSON object or list, which may follow a byte order mark.
-JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*[{\[]")
-#: Magic numbers of pcap files, with the byte order and the clock ticks per microsecond.
-PCAP = {
+JSON_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*[{\[]")
+#: The byte order and the clock ticks per microsecond of pcap files, by magic number.
+PCAP_MAGIC = {
     b"\xd4\xc3\xb2\xa1": ("<", 1),
     b"\xa1\xb2\xc3\xd4": (">", 1),
     b"\x4d\x3c\xb2\xa1": ("<", 1000),
     b"\xa1\xb2\x3c\x4d": (">", 1000),
 }
 #: Magic number of pcapng files and their sections.
-PCAPNG = b"\x0a\x0d\x0d\x0a"
+PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
 #: Magic number of Parquet files, at their start and end.
-PARQUET = b"PAR1"
+PARQUET_MAGIC = b"PAR1"
 #: Magic number of Avro files.
-AVRO = b"Obj\x01"
+AVRO_MAGIC = b"Obj\x01"

@@ -30,20 +30,22 @@ from amqp10msg.files.fetching import DEFAULT_CACHE_SIZE, Fetched
 from amqp10msg.wire.later import of_extra
 
 _T = TypeVar("_T")
-# A URL: scheme, host, and the rest; and the query string at the end of it.
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/?]*)(.*)", re.DOTALL)
-_QUERY = re.compile(r"\?([A-Za-z_]+=[^&/]*(?:&[A-Za-z_]+=[^&/]*)*)$")
+# Matches a URL: scheme, host, and the rest; and the query string at the end of the rest.
+_URL_PATTERN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/?]*)(.*)", re.DOTALL)
+_URL_QUERY_PATTERN = re.compile(r"\?([A-Za-z_]+=[^&/]*(?:&[A-Za-z_]+=[^&/]*)*)$")
 # Query parameters that a URL may have.
-_QUERY_PARAMETERS = frozenset({"region", "scheme", "endpoint_override", "tls_verify_certificates"})
+_ALLOWED_QUERY_PARAMETERS = frozenset(
+    {"region", "scheme", "endpoint_override", "tls_verify_certificates"}
+)
 # Schemes of Hadoop file systems, whose settings are in Spark's configuration.
 _HADOOP_SCHEMES = frozenset({"s3a", "s3n", "hdfs", "viewfs", "wasb", "wasbs", "dbfs"})
 # Maximum number of concurrent requests for the states of files.
-_MAX_REQUESTS = 16
+_MAX_CONCURRENT_STATE_REQUESTS = 16
 # For sequential reading, in bytes: the first request, the buffer, and the maximum size of the
 # cache.
-_HEAD, _BUFFER, _SEQUENTIAL_CACHE_SIZE = 64 << 10, 1 << 20, 8 << 20
+_FIRST_REQUEST_SIZE, _BUFFER_SIZE, _SEQUENTIAL_CACHE_SIZE = 64 << 10, 1 << 20, 8 << 20
 #: Files up to this size, in bytes, are fetched with a single request.
-MAX_SINGLE_REQUEST = 2 * _HEAD
+MAX_SINGLE_REQUEST_SIZE = 2 * _FIRST_REQUEST_SIZE
 
 
 class StoreError(OSError):
@@ -77,7 +79,7 @@ class State:
 
 def is_url(path: str | os.PathLike[str]) -> bool:
     """Return whether `path` is the URL of a file in a store."""
-    match = _URL.match(os.fspath(path))
+    match = _URL_PATTERN.match(os.fspath(path))
     return match is not None and match[1].lower() != "file"
 
 
@@ -102,7 +104,7 @@ class StoreLocation:
         Raises:
             ValueError: `url` is not a URL, contains credentials, or has unknown parameters.
         """
-        match = _URL.match(url)
+        match = _URL_PATTERN.match(url)
         if match is None:
             raise ValueError(f"{url} is not a URL")
         scheme, authority, path = match.groups()
@@ -114,14 +116,14 @@ class StoreLocation:
                 f"a URL {scheme}:// must not contain credentials: set them in the environment or "
                 "in the configuration files of the store's own tools"
             )
-        query = _QUERY.search(path)
+        query = _URL_QUERY_PATTERN.search(path)
         if query is not None:
             path = path[: query.start()]
             names = [pair.partition("=")[0] for pair in query[1].split("&")]
-            if unknown := [name for name in names if name not in _QUERY_PARAMETERS]:
+            if unknown := [name for name in names if name not in _ALLOWED_QUERY_PARAMETERS]:
                 raise ValueError(
                     f"a URL {scheme}:// cannot have the parameters {', '.join(unknown)}: "
-                    f"use {', '.join(sorted(_QUERY_PARAMETERS))}"
+                    f"use {', '.join(sorted(_ALLOWED_QUERY_PARAMETERS))}"
                 )
         return cls(f"{scheme}://{authority}", path.strip("/"), query[0] if query else "")
 
@@ -133,22 +135,22 @@ class StoreLocation:
     def __truediv__(self, name: str) -> StoreLocation:
         return attrs.evolve(self, key=f"{self.key}/{name}".strip("/"))
 
-    def _store(self) -> tuple[Any, str]:
+    def _store_and_path(self) -> tuple[Any, str]:
         """The file system of the store, and the path of the file in it."""
-        store, base = _store(self.root, self.query)
+        store, base = _open_store(self.root, self.query)
         return store, f"{base}/{self.key}" if self.key else base
 
     def state(self) -> State | None:
         """Return the state of a file without its identity; None if there is no such file."""
-        store, path = self._store()
+        store, path = self._store_and_path()
         file_type = _pyarrow_fs().FileType
         with _converted_errors(self):
             info = store.get_file_info(path)
         return State(info.size, info.mtime_ns or 0) if info.type == file_type.File else None
 
-    def identified(self) -> State:
+    def state_with_identity(self) -> State:
         """Return the state of a file with its identity."""
-        store, path = self._store()
+        store, path = self._store_and_path()
         with _converted_errors(self):
             if store.type_name.startswith("py::"):
                 filesystem = store.handler.fs
@@ -161,7 +163,7 @@ class StoreLocation:
 
     def files(self) -> list[tuple[StoreLocation, State]]:
         """Return the files below a folder, sorted by key; [] if the folder does not exist."""
-        store, path = self._store()
+        store, path = self._store_and_path()
         fs = _pyarrow_fs()
         with _converted_errors(self):
             infos = store.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True))
@@ -180,14 +182,14 @@ class StoreLocation:
     def open(self) -> Any:
         """Open a file for sequential reading, as a buffered stream with a method ``peek``."""
         file = self.open_for_random_access(_SEQUENTIAL_CACHE_SIZE)
-        if file.size > MAX_SINGLE_REQUEST:
+        if file.size > MAX_SINGLE_REQUEST_SIZE:
             # The caller may read only the head, to recognise the form of the file.
-            file.expect([(_HEAD, file.size)])
-        return io.BufferedReader(file, _BUFFER)
+            file.expect([(_FIRST_REQUEST_SIZE, file.size)])
+        return io.BufferedReader(file, _BUFFER_SIZE)
 
     def open_for_random_access(self, cache_size: int = DEFAULT_CACHE_SIZE) -> Fetched:
         """Open a file for random access; cache at most `cache_size` bytes of the expected reads."""
-        store, path = self._store()
+        store, path = self._store_and_path()
         with _converted_errors(self):
             file = store.open_input_file(path)
             size = file.size()
@@ -218,7 +220,7 @@ class StoreLocation:
     @contextmanager
     def create(self) -> Iterator[Any]:
         """Open a new file for writing. It appears in the store when the ``with`` block ends."""
-        store, path = self._store()
+        store, path = self._store_and_path()
         with _converted_errors(self), store.open_output_stream(path, compression=None) as file:
             yield file
 
@@ -241,13 +243,13 @@ class StoreLocation:
         Raises:
             FileNotFoundError: there is no such file.
         """
-        store, path = self._store()
+        store, path = self._store_and_path()
         with _converted_errors(self):
             store.move(path, target._store()[1])
 
     def delete(self) -> None:
         """Delete a file if it exists."""
-        store, path = self._store()
+        store, path = self._store_and_path()
         try:
             with _converted_errors(self):
                 store.delete_file(path)
@@ -277,7 +279,7 @@ def _pyarrow_fs() -> Any:
 
 
 @cache
-def _store(root: str, query: str) -> tuple[Any, str]:
+def _open_store(root: str, query: str) -> tuple[Any, str]:
     """Return the file system of a bucket, and the path of the bucket in that file system.
 
     Args:
@@ -338,7 +340,7 @@ def state_of(path: str | os.PathLike[str]) -> State:
     if not is_url(path):
         stat = Path(path).stat()
         return State(stat.st_size, stat.st_mtime_ns, f"inode {stat.st_ino}")
-    return StoreLocation.of(os.fspath(path)).identified()
+    return StoreLocation.of(os.fspath(path)).state_with_identity()
 
 
 def delete_file(path: str) -> None:
@@ -440,7 +442,7 @@ def map_files(function: Callable[[str], _T], paths: Sequence[str]) -> Iterator[_
     if not any(map(is_url, paths)):
         yield from map(function, paths)
         return
-    with ThreadPoolExecutor(_MAX_REQUESTS) as pool:
+    with ThreadPoolExecutor(_MAX_CONCURRENT_STATE_REQUESTS) as pool:
         try:
             yield from pool.map(function, paths)
         finally:
@@ -522,7 +524,10 @@ def _raise_walk_error(error: OSError) -> NoReturn:
 
 
 def folder_of(source: str) -> str:
-    """Return the part of `source` before its first pattern; without patterns, the whole."""
+    """Return the folder of `source`: the part before the first pattern, or all without a pattern.
+
+    The query string of a URL is removed.
+    """
     if is_url(source):
         location = StoreLocation.of(source)
         return attrs.evolve(
@@ -545,9 +550,9 @@ def _is_hidden(path: PurePosixPath | Path) -> bool:
 
 
 def _stored_files(location: StoreLocation) -> dict[str, State]:
-    """Return the states of a file, of the files below a folder, or of a pattern in a store, by URL.
+    """Return the states of files in a store, by URL, in the order of the keys.
 
-    They are in the order of the keys.
+    `location` is a file, a folder with all files below it, or a pattern that files match.
     """
     if not glob.has_magic(location.key):
         state = location.state() if location.key else None

@@ -12,7 +12,7 @@ import attrs
 
 from amqp10msg.files._pages import Pages, PageSizes
 from amqp10msg.files._record import Record
-from amqp10msg.files.containers import RAISE_EXPANSION, too_large
+from amqp10msg.files.containers import EXPANSION_ADVICE, too_large
 from amqp10msg.files.fetching import Fetched
 from amqp10msg.wire.later import of_extra
 from amqp10msg.wire.limits import Limits
@@ -20,38 +20,38 @@ from amqp10msg.wire.limits import Limits
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Names of columns with encoded messages, in order of preference.
-COLUMNS = ("wire", "raw")
+#: Names of columns that may contain the encoded messages, in order of preference.
+MESSAGE_COLUMNS = ("wire", "raw")
 # The column of AMQP 0-9-1 content headers, and all columns whose names are attributes of `Record`.
-_HEADER_COLUMN = "content_header"
+_CONTENT_HEADER_COLUMN = "content_header"
 _RECORD_COLUMNS = (
     *("protocol", "connection", "address", "delivery_tag", "message_format"),
-    *(_HEADER_COLUMN, "payload", "exchange", "routing_key", "redelivered"),
+    *(_CONTENT_HEADER_COLUMN, "payload", "exchange", "routing_key", "redelivered"),
 )
-# Columns about faults and origins, in tables that jobs have written.
+# Columns in tables that jobs have written: faults of messages, and the input of each message.
 _FAULT_COLUMNS = ("fault", "error_code", "error_text", "source", "offset")
-#: Columns with text; they are read as bytes, see `_text_to_bytes`.
+#: Columns with text, which is read as bytes; see `_text_to_bytes`.
 _TEXT_COLUMNS = (
     *("protocol", "connection", "address", "exchange", "routing_key"),
     *("fault", "error_code", "error_text", "source"),
 )
 #: The values of the column ``protocol``.
-_PROTOCOLS = ("1.0", "0-9-1")
+_PROTOCOL_VALUES = ("1.0", "0-9-1")
 # Error codes of quarantined messages that could not be read (`amqp10msg.jobs`).
-_UNREADABLE_CODES = {"unreadable-input", "damaged-file"}
+_UNREADABLE_ERROR_CODES = {"unreadable-input", "damaged-file"}
 # The Python types of the columns that are not text.
-_COLUMN_TYPES: dict[str, type] = {
+_NON_TEXT_COLUMN_TYPES: dict[str, type] = {
     "delivery_tag": bytes,
     "message_format": int,
-    _HEADER_COLUMN: bytes,
+    _CONTENT_HEADER_COLUMN: bytes,
     "payload": bytes,
     "redelivered": bool,
 }
 # Maximum rows and bytes of one batch.
-_BATCH_ROWS = 256
-_BATCH_OCTETS = 4 << 20
+_MAX_BATCH_ROWS = 256
+_MAX_BATCH_BYTES = 4 << 20
 #: Bytes that pyarrow reads at a time from a column, instead of the whole row group.
-BUFFER_SIZE = 256 << 10
+COLUMN_BUFFER_SIZE = 256 << 10
 # Decompressed bytes that are always allowed for a row group, however small the file is.
 _ALWAYS_ALLOWED_GROUP_BYTES = 256 << 20
 # Rows and decompressed bytes that are always allowed for a file, however small the file is.
@@ -76,18 +76,18 @@ def read_parquet(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[R
         raise ValueError("Parquet can be read only from a file, not from a pipe or gzip")
     number = 0
     try:
-        with pq.ParquetFile(stream, buffer_size=BUFFER_SIZE, pre_buffer=False) as file:
+        with pq.ParquetFile(stream, buffer_size=COLUMN_BUFFER_SIZE, pre_buffer=False) as file:
             names = file.schema_arrow.names
-            column = next((name for name in COLUMNS if name in names), None)
-            if column is None and _HEADER_COLUMN not in names:
+            column = next((name for name in MESSAGE_COLUMNS if name in names), None)
+            if column is None and _CONTENT_HEADER_COLUMN not in names:
                 raise ValueError(
-                    f"no column {' or '.join(COLUMNS)} with encoded messages found; "
+                    f"no column {' or '.join(MESSAGE_COLUMNS)} with encoded messages found; "
                     f"the columns are {', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
                 )
             columns = [
                 name for name in (column or "", *_RECORD_COLUMNS, *_FAULT_COLUMNS) if name in names
             ]
-            bounded = Bounded(stream, file, stream.seek(0, io.SEEK_END), limits, columns)
+            bounded = BoundedParquetFile(stream, file, stream.seek(0, io.SEEK_END), limits, columns)
             if fault := bounded.refused():
                 raise ValueError(fault)
             for group in range(file.metadata.num_row_groups):
@@ -95,10 +95,10 @@ def read_parquet(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[R
                 fault = bounded.refused(group)
                 try:
                     for batch in (
-                        () if fault else bounded.batches(group, _BATCH_ROWS, _BATCH_OCTETS)
+                        () if fault else bounded.batches(group, _MAX_BATCH_ROWS, _MAX_BATCH_BYTES)
                     ):
                         for row in _text_to_bytes(batch).to_pylist():
-                            record = _record(number, row, column, max_size)
+                            record = _record_of_row(number, row, column, max_size)
                             number += 1
                             if record is not None:
                                 yield record
@@ -120,7 +120,7 @@ def read_parquet(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[R
 
 
 @attrs.define
-class Bounded:
+class BoundedParquetFile:
     """A Parquet file that is read within the limit `Limits.expansion`.
 
     Attributes:
@@ -221,7 +221,7 @@ class Bounded:
         """Return an error text for a `problem`, such as "the file has 5,000,000 rows"."""
         return (
             f"{problem}, more than {self.limits.expansion} times {quantity} of the file, "
-            f"{self.file_size:,}: {RAISE_EXPANSION}"
+            f"{self.file_size:,}: {EXPANSION_ADVICE}"
         )
 
     def batches(self, group: int, max_rows: int, octets: int) -> Iterator[pa.RecordBatch]:
@@ -274,7 +274,7 @@ class Bounded:
                 self.source,
                 metadata=self.file.metadata,
                 read_dictionary=texts,
-                buffer_size=BUFFER_SIZE,
+                buffer_size=COLUMN_BUFFER_SIZE,
                 pre_buffer=False,
             ) as probe:
                 first = next(
@@ -349,7 +349,9 @@ def _longest_value(column: Any) -> int:
     return int(pc.max(pc.binary_length(column.dictionary)).as_py() or 0)
 
 
-def _record(number: int, row: dict[str, Any], column: str | None, max_size: int) -> Record | None:
+def _record_of_row(
+    number: int, row: dict[str, Any], column: str | None, max_size: int
+) -> Record | None:
     """Return the record of a row; None for a row without a message and without a fault.
 
     Args:
@@ -363,11 +365,11 @@ def _record(number: int, row: dict[str, Any], column: str | None, max_size: int)
         if isinstance(row.get(name), bytes):
             row[name] = row[name].decode("utf-8", "backslashreplace")
     fault = row.get("fault") or (
-        row.get("error_text") if row.get("error_code") in _UNREADABLE_CODES else None
+        row.get("error_text") if row.get("error_code") in _UNREADABLE_ERROR_CODES else None
     )
-    if wire is None and row.get(_HEADER_COLUMN) is None and not fault:
+    if wire is None and row.get(_CONTENT_HEADER_COLUMN) is None and not fault:
         return None
-    for name in (column or "", _HEADER_COLUMN, "payload"):
+    for name in (column or "", _CONTENT_HEADER_COLUMN, "payload"):
         value = row.get(name, b"")
         if not isinstance(value, (bytes, type(None))):
             raise ValueError(f"the column {name} must contain bytes")  # noqa: TRY004  (an error in the file)
@@ -375,9 +377,9 @@ def _record(number: int, row: dict[str, Any], column: str | None, max_size: int)
             return Record(number, (value or b"")[:1024], too_large(max_size))
     fields = {name: row[name] for name in _RECORD_COLUMNS if row.get(name) is not None}
     for column_name, value in fields.items():
-        if not isinstance(value, _COLUMN_TYPES.get(column_name, str)):
+        if not isinstance(value, _NON_TEXT_COLUMN_TYPES.get(column_name, str)):
             return Record(number, wire, f"the column {column_name} contains {value!r:.80}")
-    if fields.get("protocol", _PROTOCOLS[0]) not in _PROTOCOLS:
+    if fields.get("protocol", _PROTOCOL_VALUES[0]) not in _PROTOCOL_VALUES:
         return Record(number, wire, f"unknown protocol {fields['protocol']!r:.80}")
     if not 0 <= fields.get("message_format", 0) < 1 << 32:
         return Record(number, wire, f"{fields['message_format']} is not a message format")

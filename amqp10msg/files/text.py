@@ -13,11 +13,11 @@ from typing import Any
 from amqp10msg.wire.text import refuse_constant
 
 # Separators between hex digits: 0x, \x, colons, commas and so on.
-_SEPARATORS = re.compile(r"\\x|(?<![0-9a-fA-F])0[xX]|[\s:,;_-]+")
+_HEX_SEPARATORS = re.compile(r"\\x|(?<![0-9a-fA-F])0[xX]|[\s:,;_-]+")
 # Minimum number of digits in a line of wrapped hex. Shorter groups of digits are bytes or words.
 _MIN_DIGITS_PER_HEX_LINE = 8
-_HEX = re.compile(r"[0-9a-fA-F]*")
-_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+_HEX_DIGITS = re.compile(r"[0-9a-fA-F]*")
+_BASE64_TEXT = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
 
 class OddDigitsError(ValueError):
@@ -37,9 +37,9 @@ def octets_of_hex(text: str) -> bytes:
     try:
         return bytes.fromhex(text)  # fast path: no separators
     except ValueError:
-        groups = [group for group in _SEPARATORS.split(text) if group]
+        groups = [group for group in _HEX_SEPARATORS.split(text) if group]
     digits = "".join(groups)
-    match = _HEX.match(digits)
+    match = _HEX_DIGITS.match(digits)
     if match is None or match.end() < len(digits):
         raise ValueError(f"not hex: {digits[match.end() if match else 0]!r} is not a hex digit")
     odd = next((group for group in groups if len(group) % 2), None)
@@ -70,7 +70,7 @@ def octets_of_base64(text: str) -> bytes:
         ValueError: the text is not base64.
     """
     encoded = "".join(text.split()).replace("-", "+").replace("_", "/")
-    if not _BASE64.fullmatch(encoded):
+    if not _BASE64_TEXT.fullmatch(encoded):
         invalid = re.search(r"[^A-Za-z0-9+/]", encoded)
         raise ValueError(f"not base64: unexpected {invalid.group() if invalid else '='!r}")
     try:
@@ -86,8 +86,8 @@ class RefusedError(ValueError):
 
 
 @cache
-def _json() -> Any:
-    """Return the decode function of a JSONDecoder that is created only once."""
+def _json_decode() -> Any:
+    """Return the method `decode` of a JSONDecoder, which is created only once."""
     import json  # noqa: PLC0415  (only needed for JSON input)
 
     return json.JSONDecoder(parse_float=_finite_double, object_pairs_hook=_unique_members).decode
@@ -114,7 +114,7 @@ def _finite_double(text: str) -> float:
 
 #: Maximum nesting of objects and arrays for `load_json`. Python's own limit depends on the caller's
 #: stack, and code that traverses or prints the value may need more stack than the parser.
-_MAX_LEVELS = 100
+_MAX_JSON_LEVELS = 100
 
 
 def load_json(octets: bytes | str) -> Any:
@@ -140,7 +140,7 @@ def load_json(octets: bytes | str) -> Any:
     except ValueError as error:  # includes UnicodeDecodeError, and integers with too many digits
         raise ValueError(f"not JSON: {error}") from None
     level = [value]
-    for _ in range(_MAX_LEVELS + 1):
+    for _ in range(_MAX_JSON_LEVELS + 1):
         level = [
             child
             for parent in level
@@ -154,7 +154,7 @@ def load_json(octets: bytes | str) -> Any:
         ]
         if not level:
             return value
-    raise RefusedError(f"the JSON has more than {_MAX_LEVELS} levels of objects and arrays")
+    raise RefusedError(f"the JSON has more than {_MAX_JSON_LEVELS} levels of objects and arrays")
 
 
 def load_object(octets: bytes | str) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def parse_json(octets: bytes) -> Any:
         ValueError: the document is not JSON, has a number that is too large for a double, or has a
             duplicate name in an object. The error contains the position.
     """
-    decode = _json()
+    decode = _json_decode()
     try:
         text = octets.decode()
         return decode(text[1:] if text[:1] == "\ufeff" else text)

@@ -21,7 +21,7 @@ from amqp10msg import files
 from amqp10msg.delivery.filters import Selector
 from amqp10msg.files import Record, stores
 from amqp10msg.files.recognition import decode_whole
-from amqp10msg.files.signatures import PARQUET as PARQUET_SIGNATURE
+from amqp10msg.files.signatures import PARQUET_MAGIC
 from amqp10msg.files.stores import State, UnknownStoreError
 from amqp10msg.jobs import parquet
 from amqp10msg.jobs.manifest import list_committed_files
@@ -121,7 +121,7 @@ def is_parquet(source: str) -> bool:
     path = Path(local)
     if path.is_file():
         with path.open("rb") as file:
-            return file.read(len(PARQUET_SIGNATURE)) == PARQUET_SIGNATURE
+            return file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
     is_folder = path.is_dir()
     return any(
         name.endswith(".parquet")
@@ -173,7 +173,9 @@ def split_files(
             # Add the file's identity to the range if the file is opened several times, because it
             # could be replaced in between. A local file or a small object with a single range is
             # opened only once.
-            can_stay_open = not stores.is_url(item.path) or state.size <= stores.MAX_SINGLE_REQUEST
+            can_stay_open = (
+                not stores.is_url(item.path) or state.size <= stores.MAX_SINGLE_REQUEST_SIZE
+            )
             size = min(item.stop, state.size) - item.start
             if len(ranges) > 1 or not can_stay_open:
                 yield attrs.evolve(item, identity=state.identity, size=state.size), size

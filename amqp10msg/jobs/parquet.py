@@ -20,7 +20,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from amqp10msg.files import Range, stores
-from amqp10msg.files.tables import BUFFER_SIZE, Bounded, ExpansionError, plain_batch
+from amqp10msg.files.tables import (
+    COLUMN_BUFFER_SIZE,
+    BoundedParquetFile,
+    ExpansionError,
+    plain_batch,
+)
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.reprs import readable
 
@@ -77,7 +82,7 @@ def _open_parquet(path: str) -> Iterator[tuple[Any, pq.ParquetFile]]:
         )
         with (
             _as_unread_error(),
-            pq.ParquetFile(source, buffer_size=BUFFER_SIZE, pre_buffer=False) as file,
+            pq.ParquetFile(source, buffer_size=COLUMN_BUFFER_SIZE, pre_buffer=False) as file,
         ):
             yield source, file
 
@@ -162,7 +167,10 @@ def _reject_duplicate_names(path: str, names: Sequence[str]) -> None:
 
 
 def _readable_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema that `Bounded` yields for a file with this schema, without metadata."""
+    """Return the schema, without metadata, of the batches of a `BoundedParquetFile`.
+
+    `schema` is the schema of the file.
+    """
     arrays = [pa.nulls(0, field.type) for field in schema]
     converted = plain_batch(pa.RecordBatch.from_arrays(arrays, schema=schema)).schema
     return pa.schema([field.remove_metadata().with_nullable(True) for field in converted])
@@ -242,7 +250,7 @@ def batches(part: Range, table: ParquetTable, limits: Limits) -> Iterator[pa.Rec
     try:
         with _open_parquet(part.path) as (source, file):
             file_size = source.size if stores.is_url(part.path) else Path(part.path).stat().st_size
-            bounded = Bounded(source, file, file_size, limits, stop=part.stop)
+            bounded = BoundedParquetFile(source, file, file_size, limits, stop=part.stop)
             if fault := bounded.refused():
                 raise ExpansionError(fault)
             row_counts = [file.metadata.row_group(i).num_rows for i in range(part.stop)]
@@ -259,7 +267,7 @@ def batches(part: Range, table: ParquetTable, limits: Limits) -> Iterator[pa.Rec
 
 
 def _read_row_group(
-    bounded: Bounded, group: int, start: int, count: int, file_rows: _FileRows
+    bounded: BoundedParquetFile, group: int, start: int, count: int, file_rows: _FileRows
 ) -> Iterator[pa.RecordBatch]:
     """Yield the `count` rows of a row group; `start` is the first row's number in the file."""
     row = start

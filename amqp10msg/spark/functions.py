@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 
 from amqp10msg import columns as arrow
 from amqp10msg import validation
-from amqp10msg.files.event_hubs import FIELDS, message_of
+from amqp10msg.files.event_hubs import CAPTURE_FIELDS, message_of
 from amqp10msg.jobs.job import VALIDATED, decode_column, validate_column
 from amqp10msg.jobs.translating import BASIC, REPORT, Translator
 from amqp10msg.spark._frames import (
@@ -446,7 +446,7 @@ def from_capture(
         ValueError: a column is missing, or has another type than in Capture's files.
     """
     require_column(df, "Body", _CAPTURE_TYPES["Body"])
-    inputs = [name for name in FIELDS if name in df.columns]
+    inputs = [name for name in CAPTURE_FIELDS if name in df.columns]
     for name in inputs:
         if name not in _CAPTURE_MAPS:
             require_column(df, name, _CAPTURE_TYPES[name])

@@ -273,7 +273,7 @@ class TestHints:
             octets
         )
 
-    @given(octets=st.binary(max_size=recognition.HEAD))
+    @given(octets=st.binary(max_size=recognition.HEAD_SIZE))
     def test_advice_on_anything_is_one_line(self, octets: bytes) -> None:
         assert "\n" not in recognition.advice(octets)
 

@@ -380,10 +380,10 @@ def test_segments_out_of_order_are_not_searched(order: Any) -> None:
 @pytest.mark.parametrize(
     "name, bound, reason",
     [
-        ("_MAX_FLOW_BYTES", 20, "more than 20 bytes waited after them"),
-        ("_MAX_FLOW_SEGMENTS", 2, "more than 2 segments waited after them"),
-        ("_MAX_TOTAL_BYTES", 20, "more than 20 bytes of all connections waited after them"),
-        ("_MAX_TOTAL_SEGMENTS", 2, "more than 2 segments of all connections waited after them"),
+        ("_MAX_BUFFERED_BYTES_PER_FLOW", 20, "more than 20 bytes waited after them"),
+        ("_MAX_BUFFERED_SEGMENTS_PER_FLOW", 2, "more than 2 segments waited after them"),
+        ("_MAX_BUFFERED_BYTES", 20, "more than 20 bytes of all connections waited after them"),
+        ("_MAX_BUFFERED_SEGMENTS", 2, "more than 2 segments of all connections waited after them"),
     ],
 )
 def test_buffered_segments_are_bounded(

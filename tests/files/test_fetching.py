@@ -22,9 +22,9 @@ PIECE, LEAST, HOLE, AT_A_TIME = 64, 16, 8, 4
 @pytest.fixture(autouse=True, scope="module")
 def small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fetching, "_PIECE_SIZE", PIECE)
-        patch.setattr(fetching, "_MIN_REQUEST", LEAST)
-        patch.setattr(fetching, "_MAX_GAP", HOLE)
+        patch.setattr(fetching, "_READ_AHEAD_PIECE_SIZE", PIECE)
+        patch.setattr(fetching, "_MIN_UNPLANNED_REQUEST_SIZE", LEAST)
+        patch.setattr(fetching, "_MAX_MERGED_GAP", HOLE)
         yield
 
 

@@ -360,7 +360,7 @@ class TestBombs:
     def test_expansion_limit_of_a_gzip_file(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
     ) -> None:
-        monkeypatch.setattr(containers, "ROOM", 100_000)
+        monkeypatch.setattr(containers, "ALWAYS_ALLOWED_BYTES", 100_000)
         path = tmp_path / "m.gz"
         content = b"" if form == "raw" else WRITERS[form]([bytes(500)])
         path.write_bytes(gzipped(content or bytes(500), 2_000))

@@ -147,11 +147,11 @@ def _interrupt(_: object) -> None:
 @example(DEEP)
 def test_a_damaged_schema_of_avro_is_a_value_error(octets: bytes) -> None:
     fastavro = pytest.importorskip("fastavro")
-    from amqp10msg.files._avro import _HEADER_SCHEMA, Avro, is_simple  # noqa: PLC0415  (an extra)
+    from amqp10msg.files._avro import _FILE_HEADER_SCHEMA, Avro, is_simple  # noqa: PLC0415  (an extra)
 
     stream = io.BytesIO()
     header = {"magic": b"Obj\1", "meta": {"avro.schema": octets}, "sync": bytes(16)}
-    fastavro.schemaless_writer(stream, _HEADER_SCHEMA, header)
+    fastavro.schemaless_writer(stream, _FILE_HEADER_SCHEMA, header)
     stream.seek(0)
     kinds: list[Any] = []
     with contextlib.suppress(ValueError):

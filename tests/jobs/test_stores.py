@@ -521,7 +521,7 @@ def test_input_replaced_by_same_size_ends_the_job(lake: str, form: str) -> None:
             put(f"{lake}/in.{form}", b"".join(len(w).to_bytes(4, "big") + w for w in order))
 
     fill(wires)
-    size = StoreLocation.of(f"{lake}/in.{form}").identified().size
+    size = StoreLocation.of(f"{lake}/in.{form}").state_with_identity().size
     read = Fetched.readinto if form == "prefixed" else Fetched.read_buffer
     replaced = 0
 
@@ -539,7 +539,7 @@ def test_input_replaced_by_same_size_ends_the_job(lake: str, form: str) -> None:
             jobs.run(f"{lake}/in.{form}", f"{lake}/out", Job("validate"), workers=1)
 
     assert JobError is raised.type  # not one that another run goes on from
-    assert (size, 1) == (StoreLocation.of(f"{lake}/in.{form}").identified().size, replaced)
+    assert (size, 1) == (StoreLocation.of(f"{lake}/in.{form}").state_with_identity().size, replaced)
     assert [] == names(f"{lake}/out")
     assert 40 == jobs.run(f"{lake}/in.{form}", f"{lake}/out", Job("validate"), workers=1).good
 

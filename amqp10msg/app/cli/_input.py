@@ -370,10 +370,10 @@ def _missing_file_hint(text: str, octets: bytes) -> str:
 
     Empty if the bytes begin like a message, or the text is too long for a name or has spaces.
     """
-    from amqp10msg.files.signatures import SECTION
+    from amqp10msg.files.signatures import SECTION_START
 
     name = text.strip()
-    if SECTION.match(octets) or len(name) > _MAX_NAME or len(name.split()) != 1:
+    if SECTION_START.match(octets) or len(name) > _MAX_NAME or len(name.split()) != 1:
         return ""
     return f"{name!r} was read as bytes, because no such file exists"
 

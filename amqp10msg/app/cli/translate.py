@@ -474,13 +474,13 @@ def _translate_bytes(
 ) -> tuple[dict[str, Any], tuple[Loss, ...]]:
     """Translate one message. Return its JSON object and the losses."""
     from amqp10msg.app.inspector.protocols import encode_message, is_basic, translate
-    from amqp10msg.files.signatures import SECTION
+    from amqp10msg.files.signatures import SECTION_START
     from amqp10msg.wire.errors import DecodeError
 
     to_amqp10 = target == "1.0"
     if not to_amqp10 and is_basic(item):
         raise DecodeError("the message is AMQP 0-9-1 already: use --to 1.0", 0)
-    if to_amqp10 and not is_basic(item) and SECTION.match(item.data):
+    if to_amqp10 and not is_basic(item) and SECTION_START.match(item.data):
         raise DecodeError("the message is AMQP 1.0 already: use --to 0-9-1", 0)
     translation = translate(_read_item(item, default_address, basic=to_amqp10), **options)
     record = {"raw": encode_message(translation.message).hex()}

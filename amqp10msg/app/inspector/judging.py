@@ -10,7 +10,7 @@ from amqp10msg import notation
 from amqp10msg.app.inspector.reading import Item
 from amqp10msg.composite import composite_of
 from amqp10msg.files.recognition import decode_whole
-from amqp10msg.files.signatures import SECTION
+from amqp10msg.files.signatures import SECTION_START
 from amqp10msg.sections import CODES
 from amqp10msg.validation import Profile, Violation, profile_of, validate
 from amqp10msg.wire.errors import AmqpError, DecodeError
@@ -89,7 +89,7 @@ def judge(item: Item, profile: str | Profile) -> list[Violation]:
     if item.fault:
         return [Violation(UNREADABLE, "", "error", "", 0, item.fault)]
     violations = validate(item.data, profile_of(profile))
-    if violations and not SECTION.match(item.data):
+    if violations and not SECTION_START.match(item.data):
         violations[0] = attrs.evolve(violations[0], text=item.explained(violations[0].text))
     return violations
 

@@ -20,7 +20,7 @@ import attrs
 from amqp10msg import files, notation
 from amqp10msg.files.formats import FORMATS
 from amqp10msg.files.recognition import advice, form_of_head
-from amqp10msg.files.signatures import CONTENT_HEADER, SECTION
+from amqp10msg.files.signatures import CONTENT_HEADER_START, SECTION_START
 from amqp10msg.files.text import (
     OddDigitsError,
     RefusedError,
@@ -152,7 +152,11 @@ class InputReader:
         """
         data = item.data
         records = None
-        if self.form == "auto" and not SECTION.match(data) and data[:4] != CONTENT_HEADER:
+        if (
+            self.form == "auto"
+            and not SECTION_START.match(data)
+            and data[:4] != CONTENT_HEADER_START
+        ):
             from amqp10msg.files.capture import read_packet_or_frames  # noqa: PLC0415  (rarely needed)
 
             records = read_packet_or_frames(data, max_size=self.max_size)
@@ -364,7 +368,7 @@ def messages_in_text(text: str, form: str | None = None) -> list[bytes]:
         except ValueError:
             pass
         else:
-            if all(SECTION.match(octets) for octets in each):
+            if all(SECTION_START.match(octets) for octets in each):
                 return each
     return [_decode_text(text, form)]
 
