@@ -60,7 +60,7 @@ nitpick_ignore_regex = [
     # Nor is what a node's links and deliveries hold; an alias of the four outcomes.
     ("py:class", r"(amqp10msg\.delivery\.node\.\w+\.)?(Cursor|Entry|Outcome|View)"),
     # An alias of primitives, as autodoc spells it, and type variables.
-    ("py:class", r"(amqp10msg\.[\w.]+\.)?(Annotated|AnyMessage|FilterT|_?T)"),
+    ("py:class", r"(amqp10msg\.[\w.]+\.)?(Annotated|MessageOrBytes|FilterT|_?T)"),
     # The AMQP types of fields, aliases too.
     ("py:class", r"address|binary|boolean|identifier|milliseconds|sequence_no|string|symbol"),
     ("py:class", r"ubyte|uint"),

@@ -12,7 +12,8 @@ from amqp10msg.wire.errors import expect
 from amqp10msg.wire.primitives import ULong
 
 _ID_PREFIX = "ID:"
-# The second prefix, after "ID:", of a message-id of each AMQP type, and of a string without "ID:".
+# The prefixes after "ID:" in a JMSMessageID: for a message-id of each AMQP type, and for a string
+# that does not begin with "ID:".
 _UUID_PREFIX = "AMQP_UUID:"
 _ULONG_PREFIX = "AMQP_ULONG:"
 _BINARY_PREFIX = "AMQP_BINARY:"

@@ -156,7 +156,7 @@ def _section_end(octets: bytes, start: int) -> int | None:
 
 
 _PAYLOAD_START = Received(0, 0)
-_MAX_TAG = 32  # bytes of a delivery-tag (Part 2, 2.8.7)
+_MAX_DELIVERY_TAG_SIZE = 32  # bytes of a delivery-tag (Part 2, 2.8.7)
 
 
 class ResumeAction(StrEnum):
@@ -348,9 +348,11 @@ def _check_unsettled_map(
     states: dict[bytes, DeliveryState | None] = {}
     untyped: Mapping[Any, Any] = unsettled or {}
     for tag, value in untyped.items():
-        if not isinstance(tag, bytes) or len(tag) > _MAX_TAG:
+        if not isinstance(tag, bytes) or len(tag) > _MAX_DELIVERY_TAG_SIZE:
             raise _unsettled_map_error(
-                f"a delivery-tag must be binary of up to {_MAX_TAG} bytes, got {tag!r:.80}", end
+                f"a delivery-tag must be binary of up to {_MAX_DELIVERY_TAG_SIZE} bytes, got "
+                f"{tag!r:.80}",
+                end,
             )
         state = from_described(value) if isinstance(value, Described) else value
         if isinstance(state, Received) and not _is_position(state):

@@ -267,7 +267,7 @@ def _check_global_id(terminus: CheckedTerminus) -> Iterator[Occurrence]:
         )
 
 
-_CHECKS: dict[str, Callable[[CheckedTerminus], Iterator[Occurrence]]] = {
+_CHECK_BY_RULE_ID: dict[str, Callable[[CheckedTerminus], Iterator[Occurrence]]] = {
     "address-in-request": _check_address_in_request,
     "address-missing": _check_address_in_answer,
     "address-not-traceable": _check_names_in_address,
@@ -345,7 +345,7 @@ def _parse_rules() -> Iterator[TerminusRule]:
             text=text,
             quote=quote,
             refused="refused" in options,
-            check=_CHECKS.get(name),
+            check=_CHECK_BY_RULE_ID.get(name),
             subject=("source", "target") if subject == "both" else tuple(subject.split(", ")),
             needs=tuple(
                 need
@@ -385,7 +385,7 @@ Part 3, 3.5.3 | source
     },
 )
 
-_ROLES = ("sender", "receiver")
+_LINK_ROLES = ("sender", "receiver")
 _BYTES_TYPES = (bytes, bytearray, memoryview)
 
 
@@ -489,7 +489,7 @@ def _check_composite(
     if name is None:
         expected = " or ".join(cls.__name__ for cls in names)
         raise TypeError(f"expected a {expected}, encoded or not, not a {type(value).__name__}")
-    if role is not None and role not in _ROLES:
+    if role is not None and role not in _LINK_ROLES:
         raise ValueError(f"role is sender or receiver, not {role!r}")
     violations: list[Violation] = []
     try:

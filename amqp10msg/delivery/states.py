@@ -47,7 +47,7 @@ class DeliveryState:
         return self.is_outcome
 
 
-class Shared:
+class Singleton:
     """The base class of composite types without fields, whose instances are singletons."""
 
     __slots__ = ()
@@ -83,7 +83,7 @@ class Received(DeliveryState):
 
 @composite("amqp:accepted:list", 0x24, provides=_OUTCOME_ARCHETYPES)
 @attrs.frozen
-class Accepted(Shared, DeliveryState):
+class Accepted(Singleton, DeliveryState):
     """The receiver processed the message successfully (Part 3, 3.4.2)."""
 
 
@@ -101,7 +101,7 @@ class Rejected(DeliveryState):
 
 @composite("amqp:released:list", 0x26, provides=_OUTCOME_ARCHETYPES)
 @attrs.frozen
-class Released(Shared, DeliveryState):
+class Released(Singleton, DeliveryState):
     """The message was not, and will not be, processed (Part 3, 3.4.4)."""
 
 
@@ -286,14 +286,14 @@ def encode(state: Any) -> bytes:
     return encode_composite(state)
 
 
-AnyMessage = TypeVar("AnyMessage", Message, bytes)
+MessageOrBytes = TypeVar("MessageOrBytes", Message, bytes)
 
 _MAX_DELIVERY_COUNT = 2**32 - 1
 
 
 def apply(
-    state: DeliveryState, message: AnyMessage, *, limits: Limits | None = None
-) -> tuple[MessageState, AnyMessage]:
+    state: DeliveryState, message: MessageOrBytes, *, limits: Limits | None = None
+) -> tuple[MessageState, MessageOrBytes]:
     """Return the state and the content of an acquired message after its delivery is settled.
 
     - Accepted: the message is archived (3.4.2).
@@ -365,12 +365,12 @@ def _modification_of(state: Modified) -> tuple[bool, Mapping[str, object]]:
 
 
 def _with_modification(
-    message: AnyMessage,
+    message: MessageOrBytes,
     limits: Limits | None,
     *,
     failed: bool,
     annotations: Mapping[str, object] | None,
-) -> AnyMessage:
+) -> MessageOrBytes:
     """Return a message with annotations added and, if `failed`, its delivery-count increased."""
     if not failed and not annotations:
         return message

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 import attrs
 
 from amqp10msg.composite import COMPOSITES, composite, composite_of, from_described, rows
-from amqp10msg.delivery.states import DeliveryState, Shared, any_outcome
+from amqp10msg.delivery.states import DeliveryState, Singleton, any_outcome
 from amqp10msg.wire.errors import INVALID_FIELD, DecodeError
 from amqp10msg.wire.primitives import (
     Array,
@@ -149,25 +149,25 @@ _LIFETIME_POLICY_ARCHETYPES = ("lifetime-policy",)
 
 @composite("amqp:delete-on-close:list", 0x2B, provides=_LIFETIME_POLICY_ARCHETYPES)
 @attrs.frozen
-class DeleteOnClose(Shared):
+class DeleteOnClose(Singleton):
     """The node is deleted when the link that created it ceases to exist (Part 3, 3.5.10)."""
 
 
 @composite("amqp:delete-on-no-links:list", 0x2C, provides=_LIFETIME_POLICY_ARCHETYPES)
 @attrs.frozen
-class DeleteOnNoLinks(Shared):
+class DeleteOnNoLinks(Singleton):
     """The node is deleted when no link has it as source or target (Part 3, 3.5.11)."""
 
 
 @composite("amqp:delete-on-no-messages:list", 0x2D, provides=_LIFETIME_POLICY_ARCHETYPES)
 @attrs.frozen
-class DeleteOnNoMessages(Shared):
+class DeleteOnNoMessages(Singleton):
     """The node is deleted when its creating link is gone and it is empty (Part 3, 3.5.12)."""
 
 
 @composite("amqp:delete-on-no-links-or-messages:list", 0x2E, provides=_LIFETIME_POLICY_ARCHETYPES)
 @attrs.frozen
-class DeleteOnNoLinksOrMessages(Shared):
+class DeleteOnNoLinksOrMessages(Singleton):
     """The node is deleted when it has neither links nor messages (Part 3, 3.5.13)."""
 
 

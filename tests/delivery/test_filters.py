@@ -401,7 +401,7 @@ def test_a_set_does_not_change_with_what_it_was_made_from() -> None:
     assert ["a"] == list(filters)
 
 
-FILTERS = [row[2] for row in TYPES if row[2].supported] + [
+FILTER_CLASS_BY_DESCRIPTOR = [row[2] for row in TYPES if row[2].supported] + [
     ApplicationPropertiesFilter({"a": "&p:x"}),
     HeadersBinding({}),
     HeadersBinding({"x-match": "any"}),
@@ -410,7 +410,7 @@ FILTERS = [row[2] for row in TYPES if row[2].supported] + [
 ]
 
 
-@given(messages(), st.sampled_from(FILTERS))
+@given(messages(), st.sampled_from(FILTER_CLASS_BY_DESCRIPTOR))
 def test_any_message_passes_or_has_reasons(message: Message, one: Filter) -> None:
     passes = one.matches(message, now=5, local=False)
 

@@ -314,7 +314,7 @@ def test_browsers_that_come_and_go_leave_nothing_at_the_messages() -> None:
     for link in node.links:
         link.detach()
 
-    assert [set()] * 3 == [entry.not_for for entry in node._contents.entries.values()]
+    assert [set()] * 3 == [entry.barred_links for entry in node._contents.entries.values()]
     assert [node._cursors._shared] == node._cursors._views
 
 

@@ -69,7 +69,7 @@ class Property:
 
 # One draw gives a whole filter, outcome or message: a run of many steps stays within what
 # hypothesis draws at most, and what it draws is spread evenly.
-FILTERS: list[Property | None] = [
+FILTER_CLASS_BY_DESCRIPTOR: list[Property | None] = [
     *[None] * 6,
     *map(Property, ["property", "annotation", "count"] * 2, [0, 0, 1, 1, 1, 2]),
 ]
@@ -179,7 +179,7 @@ class Node(RuleBasedStateMachine):
 
     def attach(self, data: st.DataObject) -> None:
         copy = data.draw(st.sampled_from([False, False, True]))
-        passing = data.draw(st.sampled_from(FILTERS))
+        passing = data.draw(st.sampled_from(FILTER_CLASS_BY_DESCRIPTOR))
         default = data.draw(st.sampled_from([None, *OUTCOMES]))
         link = self.node.attach(
             "link",

@@ -79,7 +79,7 @@ RABBITMQ = FilterLimits(length=4_096, tokens=200, fields=16, min_fields=1)
 
 @attrs.frozen
 class FilterOptions:
-    """FilterOptions for parsing a peer's filters: the limits, and the SQL dialect."""
+    """Options for parsing a peer's filters: the limits, and the SQL dialect."""
 
     limits: FilterLimits = DEFAULT_FILTER_LIMITS
     dialect: Dialect = attrs.field(
@@ -192,7 +192,7 @@ def _format_literal(value: Any) -> str:
 
 FilterT = TypeVar("FilterT", bound="Filter")
 #: The filter classes by their descriptors, numeric (int) and symbolic (str).
-FILTERS: dict[int | str, type[Filter]] = {}
+FILTER_CLASS_BY_DESCRIPTOR: dict[int | str, type[Filter]] = {}
 
 
 def register(cls: type[FilterT]) -> type[FilterT]:
@@ -219,16 +219,20 @@ def register(cls: type[FilterT]) -> type[FilterT]:
     if cls.CODE is not None:
         descriptors.append(cls.CODE)
     for descriptor in descriptors:
-        other = FILTERS.get(descriptor, cls)
+        other = FILTER_CLASS_BY_DESCRIPTOR.get(descriptor, cls)
         if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
             raise ValueError(f"{descriptor!r} is the descriptor of {other.__name__} already")
-    FILTERS.update(dict.fromkeys(descriptors, cls))
+    FILTER_CLASS_BY_DESCRIPTOR.update(dict.fromkeys(descriptors, cls))
     return cls
 
 
 def class_of(descriptor: Any) -> type[Filter] | None:
     """Return the filter class for a descriptor, a ulong or symbol (Part 1, 1.5), or None."""
-    return FILTERS.get(descriptor) if isinstance(descriptor, (ULong, Symbol)) else None
+    return (
+        FILTER_CLASS_BY_DESCRIPTOR.get(descriptor)
+        if isinstance(descriptor, (ULong, Symbol))
+        else None
+    )
 
 
 @attrs.frozen
@@ -239,8 +243,9 @@ class Filter(abc.ABC):
     RabbitMQ then delivers every message. Receivers should compare the filters in that attach with
     the filters they requested.
 
-    A subclass is a type of filter, with the value of a filter as its first attribute. It implements
-    `passes`, and if it is of use `prepare`, `reasons`, `to_value` and `from_value`; see `register`.
+    A subclass is a type of filter, and its first attribute is the value of a filter. The subclass
+    implements `passes` and, if the defaults do not suit it, `prepare`, `reasons`, `to_value` and
+    `from_value`; see `register`.
 
     Attributes:
         SYMBOL: the symbolic descriptor of the filter's type.
@@ -248,7 +253,7 @@ class Filter(abc.ABC):
         CAPABILITY: the capability that announces support for the type; "" if none is defined.
         supported: whether `matches` can evaluate filters of this type.
         VALUE_TYPES: the Python types that the described value may have.
-        VALUE_NAME: what the value must be, for the error if it has another type.
+        VALUE_NAME: a description of the required value, for the error if it has another type.
         descriptor: the descriptor of this filter, numeric or symbolic.
     """
 
@@ -269,10 +274,10 @@ class Filter(abc.ABC):
         self.prepare()
 
     def prepare(self) -> None:  # noqa: B027 - optional: most filters need no preparation
-        """Check the attributes, and compile what `passes` needs."""
+        """Check the attributes, and compile them for `passes`."""
 
     def _set_descriptor(self) -> None:
-        """Set the default descriptor of the class, or check the descriptor that was given."""
+        """Set `descriptor` to the default of the class if it is None; otherwise check it."""
         if self.descriptor is None:
             default = Symbol(self.SYMBOL) if self.CODE is None else ULong(self.CODE)
             object.__setattr__(self, "descriptor", default)
@@ -296,7 +301,7 @@ class Filter(abc.ABC):
             TypeError: `message` is not a `Message`.
         """
         if not isinstance(message, Message):
-            raise not_a_message(message)
+            raise not_a_message_error(message)
         return self.passes(message, now, local)
 
     @property
@@ -325,7 +330,7 @@ class Filter(abc.ABC):
         """
         # Symbol and Char are subclasses of str, but not strings in AMQP.
         if not isinstance(value, cls.VALUE_TYPES) or isinstance(value, (Symbol, Char)):
-            raise wrong_type(cls, cls.VALUE_NAME, value)
+            raise wrong_value_type_error(cls, cls.VALUE_NAME, value)
         names = {field.name for field in attrs.fields(cls)} & {"limits", "dialect"}
         settings = {name: getattr(options, name) for name in names}
         make: Callable[..., Self] = cls
@@ -353,7 +358,7 @@ class Filter(abc.ABC):
         tested with ``IS NULL`` or ``EXISTS`` is left out. The exceptions are those of `matches`.
         """
         if not isinstance(message, Message):
-            raise not_a_message(message)
+            raise not_a_message_error(message)
         return self._unset_names(message)
 
     def _unset_names(self, _message: Message) -> tuple[str, ...]:
@@ -392,7 +397,7 @@ class Filter(abc.ABC):
             raise TypeError(f"{cls.__name__} is abstract: decode with a subclass, or use parse")
         value = decode_value(data)
         if not isinstance(value, Described) or class_of(value.descriptor) is not cls:
-            raise fault(
+            raise invalid_filter_error(
                 f"expected a filter {cls.SYMBOL}", rule="unknown-filter", code=NOT_IMPLEMENTED
             )
         return filter_of(cls, value, FilterOptions(limits))
@@ -408,24 +413,26 @@ def filter_of(cls: type[FilterT], described: Described, options: FilterOptions) 
     try:
         return cls.from_value(described.value, described.descriptor, options)
     except EncodeError as error:
-        raise fault(f"{cls.SYMBOL}: {error}") from error
+        raise invalid_filter_error(f"{cls.SYMBOL}: {error}") from error
 
 
-def fault(text: str, *, rule: str = "filter", code: str = INVALID_FIELD) -> DecodeError:
+def invalid_filter_error(
+    text: str, *, rule: str = "filter", code: str = INVALID_FIELD
+) -> DecodeError:
     """Return the DecodeError for an invalid filter that a peer sent."""
     return DecodeError(text, 0, rule=rule, condition=code)
 
 
-def not_a_message(value: object) -> TypeError:
+def not_a_message_error(value: object) -> TypeError:
     """Return the TypeError for an argument that is not a `Message`, with a hint for bytes."""
     is_encoded = isinstance(value, (bytes, bytearray, memoryview))
     hint = ": decode it with Message.decode" if is_encoded else ""
     return TypeError(f"a filter is evaluated on a Message, not {type(value).__name__}{hint}")
 
 
-def wrong_type(cls: type[Filter], expected: str, value: Any) -> DecodeError:
+def wrong_value_type_error(cls: type[Filter], expected: str, value: Any) -> DecodeError:
     """Return the DecodeError for a filter's value that has the wrong type."""
-    return fault(f"{cls.SYMBOL} describes {expected}, not {type(value).__name__}")
+    return invalid_filter_error(f"{cls.SYMBOL} describes {expected}, not {type(value).__name__}")
 
 
 def entries_of(

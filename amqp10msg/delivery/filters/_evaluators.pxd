@@ -5,9 +5,9 @@ cdef fast_types_of(literal)
 cdef bint is_fast_type(value) except -1
 cpdef normalized(value, bint as_rabbitmq)
 cpdef bint compares_as_java(literal) except -1
-cdef tuple _promoted(left, right)
+cdef tuple _promote_numbers(left, right)
 cpdef compare(sign, left, right, bint as_rabbitmq, bint promotes=*)
-cdef _as_float(value)
+cdef _decimal_to_float(value)
 cdef _encode_text(value)
 cpdef matches_reference(reference, value)
 cpdef arithmetic(sign, left, right, bint truncates, bint raises_overflow=*)
@@ -105,7 +105,7 @@ cdef class Calculation(Evaluator):
 
 cdef class StepCounter:
     cdef public long long steps
-    cdef public object longest
+    cdef public object max_text_length
 
 cdef class LengthLimited(Evaluator):
     cdef Evaluator operand

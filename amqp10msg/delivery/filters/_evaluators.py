@@ -19,23 +19,24 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from amqp10msg.delivery.filters._base import EvaluationError, not_a_message
+from amqp10msg.delivery.filters._base import EvaluationError, not_a_message_error
 from amqp10msg.message import Message
 from amqp10msg.sections import to_milliseconds
 from amqp10msg.wire.kernel import COMPILED
 from amqp10msg.wire.primitives import DECIMALS, INTEGERS, Char, Float, Symbol, Timestamp
 
 NUMBER, TEXT, BOOLEAN, BINARY, OTHER = "number", "text", "boolean", "binary", "other"
-# Fast path: `compare` is not needed for two values of these types and of the same kind, because
-# Python's operators compare them correctly. See `compares_as_java` for the exception in JMS.
-_FAST_TYPES: Final = {
+# For each kind, the types of values for the fast path. Two values of these types and of the same
+# kind need not be compared with `compare`, because Python's operators compare them correctly. See
+# `compares_as_java` for the exception in JMS.
+_FAST_TYPES_BY_KIND: Final = {
     NUMBER: frozenset({int, float, Float, *INTEGERS.values()}),
     TEXT: frozenset({str, Symbol, Char}),
 }
-_ALL_FAST_TYPES: Final = _FAST_TYPES[NUMBER] | _FAST_TYPES[TEXT]
-_DECIMALS: Final = tuple(DECIMALS.values())
+_ALL_FAST_TYPES: Final = _FAST_TYPES_BY_KIND[NUMBER] | _FAST_TYPES_BY_KIND[TEXT]
+_DECIMAL_CLASSES: Final = tuple(DECIMALS.values())
 
-OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+COMPARISON_OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "=": operator.eq,
     "<>": operator.ne,
     "<": operator.lt,
@@ -57,18 +58,26 @@ def kind_of(value: Any) -> str:
 
 
 def fast_types_of(literal: Any) -> frozenset[type]:
-    """Return the types of values that Python's operators compare with a literal like `compare`."""
-    return _FAST_TYPES[kind_of(literal)]
+    """Return the types of values for which Python's operators replace `compare` with a literal.
+
+    If a value has one of these types, a Python operator with the literal returns the same result as
+    `compare`.
+    """
+    return _FAST_TYPES_BY_KIND[kind_of(literal)]
 
 
 def is_fast_type(value: Any) -> bool:
-    """Whether Python's operators compare a value with fast-path values of its kind."""
+    """Whether the type of a value is in `_FAST_TYPES_BY_KIND`."""
     return type(value) in _ALL_FAST_TYPES
 
 
 def normalized(value: Any, as_rabbitmq: bool) -> Any:
-    """Convert a decimal to a number, a buffer to bytes, and if `as_rabbitmq`, a UUID to bytes."""
-    if isinstance(value, _DECIMALS):
+    """Convert a value to a type that Python's operators compare.
+
+    A decimal becomes a Python number, a buffer becomes bytes and, if `as_rabbitmq`, a UUID becomes
+    its bytes. Other values are returned unchanged.
+    """
+    if isinstance(value, _DECIMAL_CLASSES):
         number = value.to_decimal()
         return math.nan if number.is_nan() else number
     if isinstance(value, (bytearray, memoryview)):
@@ -77,7 +86,7 @@ def normalized(value: Any, as_rabbitmq: bool) -> Any:
 
 
 def compares_as_java(literal: Any) -> bool:
-    """Whether Python's operators compare a number or text literal like Java does.
+    """Whether Python's operators compare any value with `literal` in the same way as Java.
 
     Java converts an integer compared with a float or double to that type, which rounds integers
     above 2**24 (float) or 2**53 (double). Python compares without rounding.
@@ -87,7 +96,7 @@ def compares_as_java(literal: Any) -> bool:
     return bool(abs(literal) < (2**53 if isinstance(literal, float) else 2**24))
 
 
-def _promoted(left: Any, right: Any) -> tuple[Any, Any]:
+def _promote_numbers(left: Any, right: Any) -> tuple[Any, Any]:
     """Convert two numbers by Java's binary numeric promotion (JLS, 5.6)."""
     if isinstance(left, float) and isinstance(right, int):
         return left, Float(right) if type(left) is Float else float(right)
@@ -125,18 +134,22 @@ def compare(
         return False
     # A decimal compared with a float is rounded to a float, like in Java: decimal 0.1 equals 0.1.
     if isinstance(left, decimal.Decimal) and isinstance(right, float):
-        left = _as_float(left)
+        left = _decimal_to_float(left)
     elif isinstance(right, decimal.Decimal) and isinstance(left, float):
-        right = _as_float(right)
+        right = _decimal_to_float(right)
     try:
         if promotes and not as_rabbitmq and first == NUMBER:
-            left, right = _promoted(left, right)
-        return bool(OPERATORS[sign](left, right))
-    except (TypeError, ValueError, ArithmeticError):  # raised by classes of the user
+            left, right = _promote_numbers(left, right)
+        return bool(COMPARISON_OPERATORS[sign](left, right))
+    except (
+        TypeError,
+        ValueError,
+        ArithmeticError,
+    ):  # raised by comparisons of user-defined classes
         return False
 
 
-def _as_float(value: decimal.Decimal) -> decimal.Decimal | float:
+def _decimal_to_float(value: decimal.Decimal) -> decimal.Decimal | float:
     """Convert a decimal to a float; return it unchanged if it is out of a float's range."""
     rounded = float(value)
     out_of_range = value.is_finite() and (math.isinf(rounded) or (rounded == 0) is not (value == 0))
@@ -203,7 +216,7 @@ def arithmetic(
 
 
 def _calculate(sign: str, left: Any, right: Any, truncates: bool) -> Any:
-    """Apply an arithmetic operator to two ints or floats; None for a remainder of floats."""
+    """Apply an arithmetic operator to two ints or floats; return None for a remainder of floats."""
     whole = isinstance(left, int) and isinstance(right, int)
     match sign:
         case "+":
@@ -262,7 +275,7 @@ class Constant(Evaluator):
 
 
 #: The evaluator of an empty expression, which every message passes.
-ALWAYS = Constant(True)
+ALWAYS_TRUE = Constant(True)
 
 # Evaluators of names, which read values from a message.
 
@@ -292,7 +305,10 @@ class HeaderField(Evaluator):
 
 
 class PropertyField(Evaluator):
-    """Reads a field of the properties section; if unset, `default`. Times are in ms."""
+    """Reads a field of the properties section; the value is `default` if the field is unset.
+
+    A timestamp is read as an int, in ms since the Unix epoch.
+    """
 
     def __init__(self, name: str, is_time: bool, default: Any = None) -> None:
         self.name = name
@@ -373,7 +389,7 @@ class LiteralComparison(Evaluator):
         self.operand = operand
         self.literal = literal
         self.as_rabbitmq = as_rabbitmq
-        self.test = OPERATORS[sign]
+        self.test = COMPARISON_OPERATORS[sign]
         self.fast_types = (
             fast_types_of(literal) if as_rabbitmq or compares_as_java(literal) else frozenset()
         )
@@ -584,12 +600,12 @@ class StepCounter:
     """Limits and counts the steps of ``LIKE`` and functions in an expression.
 
     Attributes:
-        longest: the maximum length, in characters, of the texts that they accept.
+        max_text_length: the maximum length in characters of a text for ``LIKE`` or a function.
         steps: an upper bound of the steps used so far, on all messages; see `FilterLimits.steps`.
     """
 
     def __init__(self) -> None:
-        self.longest = 0
+        self.max_text_length = 0
         self.steps = 0
 
 
@@ -607,10 +623,10 @@ class LengthLimited(Evaluator):
     def value(self, message: Any, now: Any) -> Any:
         value = self.operand.value(message, now)
         if isinstance(value, (str, bytes)):
-            if len(value) > self.work.longest:
+            if len(value) > self.work.max_text_length:
                 raise EvaluationError(
                     f"a text of {len(value):,} characters is too long for this expression, which "
-                    f"may take at most {self.work.longest:,}: raise FilterLimits.steps"
+                    f"may take at most {self.work.max_text_length:,}: raise FilterLimits.steps"
                 )
             self.work.steps += len(value) * self.weight
         return value
@@ -626,7 +642,10 @@ class CurrentTime(Evaluator):
 
 
 class TextFunction(Evaluator):
-    """Calls a function with a text and with numbers of characters, 0 or more."""
+    """Calls a function with a text and with counts of characters; unknown for other arguments.
+
+    A count is an integer from 0.
+    """
 
     def __init__(
         self, function: Callable[..., Any], text: Evaluator, counts: Sequence[Evaluator]
@@ -659,9 +678,12 @@ def matches(
     now: int | None = None,
     local: bool | None = None,  # noqa: ARG001  (one signature for all)
 ) -> bool:
-    """Whether a message passes. This is a faster `Filter.matches` for expressions."""
+    """Whether a message passes the filter `self`.
+
+    Filters by expressions have this faster function instead of `Filter.matches`.
+    """
     if type(message) is not _Message and not isinstance(message, Message):
-        raise not_a_message(message)
+        raise not_a_message_error(message)
     evaluator = self._evaluate
     return evaluator.value(message, now) is True
 
@@ -672,19 +694,19 @@ def matches(
 # one integer holds the whole state.
 
 #: Number of bits of the state in one integer.
-WORD: Final = 64 if COMPILED else 1 << 20
+STATE_BITS_PER_INTEGER: Final = 64 if COMPILED else 1 << 20
 
 
 class ShiftAnd:
     """Searches for a pattern of one or more elements: characters, or None for any character."""
 
-    def __init__(self, pattern: Sequence[str | None], width: int = WORD) -> None:
+    def __init__(self, pattern: Sequence[str | None], width: int = STATE_BITS_PER_INTEGER) -> None:
         self.size = size = len(pattern)
         self.width = width = min(width, size)
         self.words = words = -(-size // width)
         self.last = 1 << (size - 1) % width
-        # `rows` has a bit mask for each character of the pattern, and first one for all other
-        # characters. A mask consists of `words` integers.
+        # `rows` contains bit masks of `words` integers each: first the bit mask for all characters
+        # that are not in the pattern, then one for each different character of the pattern.
         numbers: dict[str, int] = {}
         for char in pattern:
             if char is not None:

@@ -18,7 +18,7 @@ from amqp10msg.wire.kernel import COMPILED
 
 #: Maximum length of a segment with `ONE` that is searched by a regular expression. Without
 #: compilation, this is faster than `ShiftAnd`.
-_MAX_REGEX_LENGTH: Final = 0 if COMPILED else 32
+_MAX_REGEX_SEGMENT_LENGTH: Final = 0 if COMPILED else 32
 
 
 class _Wildcard:
@@ -56,14 +56,14 @@ def steps_per_character(pattern: Sequence[Element]) -> int:
 
     With the compiled kernel a step takes about 1 ns.
     """
-    return max(map(_segment_weight, _split_at_many(pattern)))
+    return max(map(_steps_per_character_of_segment, _split_at_many(pattern)))
 
 
-def _segment_weight(segment: list[Element]) -> int:
+def _steps_per_character_of_segment(segment: list[Element]) -> int:
     """Return the maximum number of steps to search for a segment, per character of the text."""
     if ONE not in segment:
-        return 2 + min(len(segment), 100) // 4  # str.find
-    # A character that is not ASCII needs a dict lookup.
+        return 2 + min(len(segment), 100) // 4  # the cost of str.find
+    # Searching for a segment with other characters than ASCII needs a dict lookup per character.
     is_ascii = all(element is ONE or str(element).isascii() for element in segment)
     return 2 + 2 * (-(-len(segment) // 64)) + (0 if is_ascii else 30)
 
@@ -192,7 +192,7 @@ def _text_searcher(segment: list[Element]) -> Search:
             return index if index < 0 else index + size + trailing_ones
 
         return search_by_find
-    if size <= _MAX_REGEX_LENGTH:
+    if size <= _MAX_REGEX_SEGMENT_LENGTH:
         find = _segment_regex(core).search
 
         def search_by_regex(text: str, start: int, end: int) -> int:

@@ -23,20 +23,20 @@ from amqp10msg.delivery.jms_ids import to_jms_correlation_id, to_jms_message_id
 from amqp10msg.sections import Header, Properties
 from amqp10msg.wire.primitives import Char, Described, Symbol, Timestamp
 
-__all__ = ["oasis_name", "rabbitmq_name", "selector_name"]
+__all__ = ["resolve_oasis_name", "resolve_rabbitmq_name", "resolve_selector_name"]
 
-_HEADER_FIELDS: Final = {field.name: field for field in rows(Header)}
-_PROPERTY_FIELDS: Final = {field.name: field for field in rows(Properties)}
+_HEADER_FIELDS_BY_NAME: Final = {field.name: field for field in rows(Header)}
+_PROPERTIES_FIELDS_BY_NAME: Final = {field.name: field for field in rows(Properties)}
 
 
 def _header_evaluator(name: str) -> Evaluator:
     """Return the evaluator of a field of the header section."""
-    return HeaderField(name, _HEADER_FIELDS[name].default)
+    return HeaderField(name, _HEADER_FIELDS_BY_NAME[name].default)
 
 
 def _property_evaluator(name: str) -> Evaluator:
     """Return the evaluator of a field of the properties section."""
-    return PropertyField(name, _PROPERTY_FIELDS[name].type == "timestamp")
+    return PropertyField(name, _PROPERTIES_FIELDS_BY_NAME[name].type == "timestamp")
 
 
 def _annotation_evaluator(section: str, key: str) -> Evaluator:
@@ -68,10 +68,14 @@ def _jms_id_converter(convert: Callable[[Any], str]) -> Callable[[Any], Any]:
 
 # An integer as text. A 64-bit integer has at most 20 digits.
 _INTEGER_PATTERN: Final = re.compile(r"-?[0-9]{1,20}")
-_DATETIME_OFFSET: Final = Symbol("com.microsoft:datetime-offset")
+_DATETIME_OFFSET_DESCRIPTOR: Final = Symbol("com.microsoft:datetime-offset")
 # Azure Event Hubs compares these annotations as numbers, although they may be text, and although
 # receivers put the literals in quotes: ``amqp.annotation.x-opt-offset > '100'``.
-_NUMERIC_ANNOTATIONS: Final = ("x-opt-offset", "x-opt-sequence-number", "x-opt-enqueued-time")
+_ANNOTATIONS_COMPARED_AS_NUMBERS: Final = (
+    "x-opt-offset",
+    "x-opt-sequence-number",
+    "x-opt-enqueued-time",
+)
 
 
 def event_hubs_number(value: Any) -> Any:
@@ -82,82 +86,84 @@ def event_hubs_number(value: Any) -> Any:
     """
     if isinstance(value, str) and _INTEGER_PATTERN.fullmatch(value):
         return int(value)
-    if isinstance(value, Described) and value.descriptor == _DATETIME_OFFSET:
+    if isinstance(value, Described) and value.descriptor == _DATETIME_OFFSET_DESCRIPTOR:
         ticks = value.value
-        return Timestamp.from_ticks(ticks) if _is_number(ticks) else value
+        return Timestamp.from_ticks(ticks) if _is_integer(ticks) else value
     return value
 
 
-#: See `Language.number_converters`.
+#: The value of `Language.number_converters` for JMS selectors.
 NUMBER_CONVERTERS: Final = {
-    f"amqp.annotation.{key}": event_hubs_number for key in _NUMERIC_ANNOTATIONS
+    f"amqp.annotation.{key}": event_hubs_number for key in _ANNOTATIONS_COMPARED_AS_NUMBERS
 }
 
 
-def _is_number(value: Any) -> bool:
+def _is_integer(value: Any) -> bool:
     """Whether a value is an integer, not a boolean."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 # JMSExpiration is 0 if the message does not expire (JMS 2.0, 3.4.9).
-_JMS_EXPIRATION: Final = PropertyField("absolute_expiry_time", is_time=True, default=0)
-_DELIVERY_MODE: Final = Converted(
+_JMS_EXPIRATION_EVALUATOR: Final = PropertyField("absolute_expiry_time", is_time=True, default=0)
+_DELIVERY_MODE_EVALUATOR: Final = Converted(
     _header_evaluator("durable"), lambda durable: "PERSISTENT" if durable else "NON_PERSISTENT"
 )
-_REDELIVERED: Final = Converted(
-    _header_evaluator("delivery_count"), lambda count: count > 0 if _is_number(count) else None
+_REDELIVERED_EVALUATOR: Final = Converted(
+    _header_evaluator("delivery_count"), lambda count: count > 0 if _is_integer(count) else None
 )
-_USER_ID: Final = Converted(_property_evaluator("user_id"), _decode_text)
+_USER_ID_EVALUATOR: Final = Converted(_property_evaluator("user_id"), _decode_text)
 
 # Names after the prefix "amqp.": the fields of header and properties, and names from Apache Qpid.
-_AMQP_NAMES: Final[dict[str, Evaluator]] = {
-    **{name: _header_evaluator(name) for name in _HEADER_FIELDS},
-    **{name: _property_evaluator(name) for name in _PROPERTY_FIELDS},
-    "user_id": _USER_ID,
-    "delivery_mode": _DELIVERY_MODE,
-    "redelivered": _REDELIVERED,
+_EVALUATORS_OF_AMQP_NAMES: Final[dict[str, Evaluator]] = {
+    **{name: _header_evaluator(name) for name in _HEADER_FIELDS_BY_NAME},
+    **{name: _property_evaluator(name) for name in _PROPERTIES_FIELDS_BY_NAME},
+    "user_id": _USER_ID_EVALUATOR,
+    "delivery_mode": _DELIVERY_MODE_EVALUATOR,
+    "redelivered": _REDELIVERED_EVALUATOR,
 }
 # The headers and properties of JMS 2.0, 3.4 and 3.5.9, according to the AMQP JMS Mapping.
-_JMS_NAMES: Final[dict[str, Evaluator]] = {
+_EVALUATORS_OF_JMS_NAMES: Final[dict[str, Evaluator]] = {
     "JMSCorrelationID": Converted(
         _property_evaluator("correlation_id"), _jms_id_converter(to_jms_correlation_id)
     ),
-    "JMSDeliveryMode": _DELIVERY_MODE,
+    "JMSDeliveryMode": _DELIVERY_MODE_EVALUATOR,
     "JMSDeliveryTime": _annotation_evaluator("message_annotations", "x-opt-delivery-time"),
     "JMSDestination": _property_evaluator("to"),
-    "JMSExpiration": _JMS_EXPIRATION,
+    "JMSExpiration": _JMS_EXPIRATION_EVALUATOR,
     "JMSMessageID": Converted(
         _property_evaluator("message_id"), _jms_id_converter(to_jms_message_id)
     ),
     "JMSPriority": _header_evaluator("priority"),
-    "JMSRedelivered": _REDELIVERED,
+    "JMSRedelivered": _REDELIVERED_EVALUATOR,
     "JMSReplyTo": _property_evaluator("reply_to"),
     "JMSTimestamp": _property_evaluator("creation_time"),
     "JMSType": _property_evaluator("subject"),
     "JMSXDeliveryCount": Converted(
-        _header_evaluator("delivery_count"), lambda count: count + 1 if _is_number(count) else None
+        _header_evaluator("delivery_count"), lambda count: count + 1 if _is_integer(count) else None
     ),
     "JMSXGroupID": _property_evaluator("group_id"),
     "JMSXGroupSeq": _property_evaluator("group_sequence"),
-    "JMSXUserID": _USER_ID,
+    "JMSXUserID": _USER_ID_EVALUATOR,
 }
 
 
-def selector_name(name: str) -> tuple[Evaluator, str | None]:
-    """Return the evaluator of a name in a selector, and its key or None.
+def resolve_selector_name(name: str) -> tuple[Evaluator, str | None]:
+    """Return the evaluator of a name in a selector, and the key of an application property.
 
-    The key is the key of an application property; None for other names.
+    The key is None for a name that does not belong to an application property.
     """
     if name.startswith("amqp."):
         field = name.removeprefix("amqp.")
         key = field.removeprefix("annotation.")
         if key and key != field:
             return _annotation_evaluator("message_annotations", key), None
-        if field not in _AMQP_NAMES:
-            names = [f"amqp.{suffix}" for suffix in (*_AMQP_NAMES, "annotation.<name>")]
+        if field not in _EVALUATORS_OF_AMQP_NAMES:
+            names = [
+                f"amqp.{suffix}" for suffix in (*_EVALUATORS_OF_AMQP_NAMES, "annotation.<name>")
+            ]
             raise UnknownNameError(_unknown_name_text(name, names))
-        return _AMQP_NAMES[field], None
-    get = _JMS_NAMES.get(name)
+        return _EVALUATORS_OF_AMQP_NAMES[field], None
+    get = _EVALUATORS_OF_JMS_NAMES.get(name)
     return (MapEntry("application_properties", name), name) if get is None else (get, None)
 
 
@@ -175,13 +181,13 @@ _SECTION_OF_PREFIX: Final = {
     "footer": "footer",
     "f": "footer",
 }
-_RABBITMQ_SECTIONS: Final = ("header", "properties", "application_properties")
+_SECTIONS_IN_RABBITMQ_FILTERS: Final = ("header", "properties", "application_properties")
 
 
-def oasis_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
-    """Return the evaluator of a name in an SQL filter expression (filtex 6.4.4.4), and its key.
+def resolve_oasis_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
+    """Return the evaluator of a name in an SQL filter expression (filtex 6.4.4.4), and a key.
 
-    The key is the key of an application property; None for other names.
+    The key is that of the application property; None for a name of another section.
     """
     if isinstance(name, str):
         return MapEntry("application_properties", name), name
@@ -192,7 +198,7 @@ def oasis_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
         text = _unknown_name_text(f"{prefix}.", known_prefixes)
         raise UnknownNameError(text)
     if section in ("header", "properties"):
-        fields: Any = _HEADER_FIELDS if section == "header" else _PROPERTY_FIELDS
+        fields: Any = _HEADER_FIELDS_BY_NAME if section == "header" else _PROPERTIES_FIELDS_BY_NAME
         if field not in fields:
             known_names = [f"{prefix}.{known}" for known in fields]
             text = _unknown_name_text(f"{prefix}.{field}", known_names)
@@ -203,12 +209,14 @@ def oasis_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
     return _annotation_evaluator(section, field), None
 
 
-def rabbitmq_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
-    """Like `oasis_name`, but only for names that RabbitMQ 4.2 supports."""
-    resolved = oasis_name(name)
+def resolve_rabbitmq_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
+    """Like `resolve_oasis_name`, but only for names that RabbitMQ 4.2 supports."""
+    resolved = resolve_oasis_name(name)
     if not isinstance(name, str):
         section = _SECTION_OF_PREFIX[name[0]]
-        if section not in _RABBITMQ_SECTIONS or (section == "header" and name[1] != "priority"):
+        if section not in _SECTIONS_IN_RABBITMQ_FILTERS or (
+            section == "header" and name[1] != "priority"
+        ):
             raise UnknownNameError(
                 f"RabbitMQ filters by header.priority, properties and application properties, not "
                 f"by {'.'.join(name)}: use the dialect oasis"
@@ -224,9 +232,12 @@ def _unknown_name_text(name: str, known_names: list[str]) -> str:
     )
 
 
-def rabbitmq_43_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
-    """Like `rabbitmq_name`, but convert values as RabbitMQ 4.3 does. The key is always None."""
-    evaluator, _ = rabbitmq_name(name)
+def resolve_rabbitmq_43_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
+    """Return the evaluator of a name, which converts values as RabbitMQ 4.3 does, and None.
+
+    The names are those of `resolve_rabbitmq_name`. None means that no key is reported.
+    """
+    evaluator, _ = resolve_rabbitmq_name(name)
     return Converted(evaluator, rabbitmq_value), None
 
 
@@ -266,7 +277,7 @@ def rabbitmq_43_like(pattern: Sequence[Element]) -> Callable[[str], bool | None]
     return match
 
 
-#: The relations that a property filter tests, in addition to "=".
+#: The relations between a property and a reference that a property filter tests, besides "=".
 IS_PRESENT, BEGINS, ENDS = "is present", "begins with", "ends with"
 
 

@@ -115,13 +115,13 @@ SQL_KEYWORDS: Final = frozenset(
 SQL_FUNCTIONS: Final = frozenset(
     {"DATE", "EXISTS", "INF", "LEFT", "LOWER", "NAN", "RIGHT", "SUBSTRING", "UPPER", "UTC"}
 )
-_MAX_INTEGER: Final = 2**64 - 1
+_MAX_INTEGER_LITERAL: Final = 2**64 - 1
 
 # Java's numeric literals, the longer forms first (Java SE Language Specification, 3.10.1, 3.10.2).
 # `_DEC` and `_HEX` are digits, with optional underscores between them.
 _DEC = r"[0-9](?:_*[0-9])*"
 _HEX = r"[0-9a-fA-F](?:_*[0-9a-fA-F])*"
-_JAVA_NUMBER: Final = re.compile(
+_JAVA_NUMBER_PATTERN: Final = re.compile(
     rf"""(?P<hexfloat> 0[xX] (?: {_HEX} \.? | (?:{_HEX})? \.{_HEX} ) [pP][+-]?{_DEC} [fFdD]? )
       | (?P<hex> 0[xX]{_HEX} ) [lL]?
       | (?P<binary> 0[bB][01](?:_*[01])* ) [lL]?
@@ -132,18 +132,18 @@ _JAVA_NUMBER: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_SQL_NUMBER: Final = re.compile(
+_SQL_NUMBER_PATTERN: Final = re.compile(
     r"(?P<binary>0x(?:[0-9A-F]{2})+)|(?P<float>[0-9]+\.[0-9]+(?:E[+-]?[0-9]+)?)|(?P<integer>[0-9]+)"
 )
-_SQL_NAME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
-_SQL_SECTION: Final = re.compile(r"[a-zA-Z][a-zA-Z_-]*\.")
-_NAME_PART: Final = re.compile(r"[\w$.]+")
+_SQL_NAME_PATTERN: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
+_SQL_SECTION_PREFIX_PATTERN: Final = re.compile(r"[a-zA-Z][a-zA-Z_-]*\.")
+_SELECTOR_NAME_PART_PATTERN: Final = re.compile(r"[\w$.]+")
 _ANNOTATION_PREFIX: Final = "amqp.annotation."
 # ActiveMQ Artemis allows dashes in the names of a selector that begins with this prefix.
 _HYPHENATED_PREFIX: Final = "hyphenated_props:"
 # Unicode categories that Java allows in identifiers (Character.isJavaIdentifierPart), but that \w
 # does not match (currency signs, connectors, marks, letter numbers).
-_NAME_PART_CATEGORIES: Final = frozenset({"Sc", "Pc", "Mn", "Mc", "Nl"})
+_EXTRA_NAME_CATEGORIES: Final = frozenset({"Sc", "Pc", "Mn", "Mc", "Nl"})
 
 
 def _tokenize(text: str, language: Language, limits: FilterLimits) -> list[Token]:
@@ -156,13 +156,13 @@ def _tokenize(text: str, language: Language, limits: FilterLimits) -> list[Token
         )
     tokens: list[Token] = []
     position, size = 0, len(text)
-    if language.jms and text.startswith(_HYPHENATED_PREFIX):
+    if language.has_jms_restrictions and text.startswith(_HYPHENATED_PREFIX):
         position = len(_HYPHENATED_PREFIX)
     while position < size:
         if text[position] in _WHITESPACE:
             position += 1
             continue
-        token = language.token(text, position)
+        token = language.read_token(text, position)
         if len(tokens) >= limits.tokens:
             raise ExpressionError(
                 f"the expression has more than {limits.tokens:,} tokens", text, token.start
@@ -195,12 +195,12 @@ def _selector_name(text: str, start: int) -> Token:
     end = start
     dashed = text.startswith(_HYPHENATED_PREFIX) or text.startswith(_ANNOTATION_PREFIX, start)
     while end < len(text):
-        match = _NAME_PART.match(text, end)
+        match = _SELECTOR_NAME_PART_PATTERN.match(text, end)
         if match is not None:
             end = match.end()
         elif (dashed and text[end] == "-") or unicodedata.category(
             text[end]
-        ) in _NAME_PART_CATEGORIES:
+        ) in _EXTRA_NAME_CATEGORIES:
             end += 1
         else:
             break
@@ -250,9 +250,11 @@ def _sign_token(text: str, start: int, signs: tuple[str, ...]) -> Token:
 
 def _java_number(text: str, start: int) -> Token:
     """Read a numeric literal of Java."""
-    match = _JAVA_NUMBER.match(text, start)
+    match = _JAVA_NUMBER_PATTERN.match(text, start)
     end = match.end() if match else start + 1
-    if match is None or _is_followed_by_word(text, end, SELECTOR_KEYWORDS, _NAME_PART):
+    if match is None or _is_followed_by_word(
+        text, end, SELECTOR_KEYWORDS, _SELECTOR_NAME_PART_PATTERN
+    ):
         raise ExpressionError("not a Java number", text, start)
     kind = match.lastgroup or ""
     digits = match[kind].replace("_", "")
@@ -263,7 +265,7 @@ def _java_number(text: str, start: int) -> Token:
         octal = kind == "integer" and len(digits) > 1 and digits[0] == "0"
         base = {"hex": 16, "binary": 2}.get(kind, 8 if octal else 10)
         value = _parse_integer(digits, base, text, start)
-        if value > _MAX_INTEGER:
+        if value > _MAX_INTEGER_LITERAL:
             raise ExpressionError("this number needs more than 64 bits", text, start)
     return Token("number", value, start, end)
 
@@ -271,9 +273,9 @@ def _java_number(text: str, start: int) -> Token:
 def _is_followed_by_word(
     text: str, end: int, keywords: frozenset[str], word: re.Pattern[str]
 ) -> bool:
-    """Whether a word follows a number that ends at `end`, without a space.
+    """Whether a word follows a number directly, without a space; the number ends at `end`.
 
-    A keyword does not count: ``1AND b`` is valid.
+    A keyword may follow a number directly, and does not count: ``1AND b`` is valid.
     """
     match = word.match(text, end)
     return match is not None and match[0].upper() not in keywords
@@ -313,7 +315,7 @@ def sql_token(text: str, start: int) -> Token:
         return _sql_number(text, start)
     if char == "[":
         return _bracketed_name(text, start)
-    if _SQL_NAME.match(char):
+    if _SQL_NAME_PATTERN.match(char):
         return _sql_name(text, start)
     if text.startswith("!=", start):
         return Token("<>", "<>", start, start + 2)
@@ -322,11 +324,11 @@ def sql_token(text: str, start: int) -> Token:
 
 def _sql_number(text: str, start: int) -> Token:
     """Read a number or binary literal of an SQL filter expression."""
-    match = _SQL_NUMBER.match(text, start)
+    match = _SQL_NUMBER_PATTERN.match(text, start)
     assert match is not None  # noqa: S101 - the caller has checked the first digit
     end = match.end()
     next_char = text[end : end + 1]
-    if next_char == "." or _is_followed_by_word(text, end, SQL_KEYWORDS, _SQL_NAME):
+    if next_char == "." or _is_followed_by_word(text, end, SQL_KEYWORDS, _SQL_NAME_PATTERN):
         hint = (
             ": an exponent is an upper-case E after a fraction"
             if next_char in "eE"
@@ -366,10 +368,10 @@ def _bracketed_name(text: str, start: int) -> Token:
 
 def _sql_name(text: str, start: int) -> Token:
     """Read a name, keyword or function of an SQL filter expression."""
-    section = _SQL_SECTION.match(text, start)
+    section = _SQL_SECTION_PREFIX_PATTERN.match(text, start)
     if section is not None:
         return _qualified_name(text, start, section.end())
-    match = _SQL_NAME.match(text, start)
+    match = _SQL_NAME_PATTERN.match(text, start)
     assert match is not None  # noqa: S101 - the caller has checked the first letter
     name, end = match[0], match.end()
     upper = name.upper()
@@ -392,7 +394,7 @@ def _qualified_name(text: str, start: int, dot: int) -> Token:
     if text[dot : dot + 1] == "[":
         delimited = _bracketed_name(text, dot)
         return Token("qualified", (section, delimited.value), start, delimited.end, quoted=True)
-    match = _SQL_NAME.match(text, dot)
+    match = _SQL_NAME_PATTERN.match(text, dot)
     if match is None:
         raise ExpressionError(f"expected a name after {section}.", text, dot)
     return Token("qualified", (section, match[0]), start, match.end())
@@ -408,12 +410,20 @@ _PRECEDENCES: Final = {
     **dict.fromkeys(("+", "-"), _SUM),
     **dict.fromkeys(("*", "/", "%"), _PRODUCT),
 }
-#: Maximum number of consecutive NOT. (RabbitMQ allows 200 tokens in an expression.)
-_MAX_NOT: Final = 200
-#: Number of steps for each character of a function's argument, an upper bound of the cost of LOWER.
-CALL_WEIGHT: Final = 10
+#: Maximum number of consecutive NOT. An expression for RabbitMQ has at most 200 tokens.
+_MAX_CONSECUTIVE_NOT: Final = 200
+#: Number of steps that a function counts for each character of its argument. It is an upper bound
+#: of the cost of LOWER, the most expensive function.
+STEPS_PER_ARGUMENT_CHARACTER: Final = 10
 _NUMBER_CONSTANTS: Final = {"INF": math.inf, "NAN": math.nan}
-_MIRRORED_SIGNS: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_COMPARISONS_WITH_SWAPPED_OPERANDS: Final = {
+    "=": "=",
+    "<>": "<>",
+    "<": ">",
+    "<=": ">=",
+    ">": "<",
+    ">=": "<=",
+}
 
 
 def _date_to_ms(text: str) -> int | None:
@@ -430,7 +440,7 @@ def _substring(text: str, start: int, count: int) -> str:
 
 
 #: The implementation and the number of arguments of each function in SQL filter expressions.
-_FUNCTIONS: Final[dict[str, tuple[Callable[..., Any], int]]] = {
+_FUNCTIONS_WITH_ARGUMENT_COUNTS: Final[dict[str, tuple[Callable[..., Any], int]]] = {
     "LOWER": (str.lower, 1),
     "UPPER": (str.upper, 1),
     "DATE": (_date_to_ms, 1),
@@ -441,7 +451,7 @@ _FUNCTIONS: Final[dict[str, tuple[Callable[..., Any], int]]] = {
 
 
 class UnknownNameError(Exception):
-    """Raised for a name that the language does not define. The text suggests similar names."""
+    """Raised for a name that the language does not define; the text suggests similar names."""
 
 
 @attrs.frozen
@@ -449,30 +459,31 @@ class Language:
     """A language of expressions, by its differences from other languages.
 
     Attributes:
-        token: returns the token that begins at an index of a text.
-        resolve: returns the evaluator of a name, and the key of an application property or None,
-            given the value of the token. Raises `UnknownNameError`.
+        read_token: returns the token that begins at an index of a text.
+        resolve_name: returns the evaluator of a name, and the key of an application property or
+            None, given the value of the token. Raises `UnknownNameError`.
         functions: the names of functions, and of numbers such as ``INF``.
-        jms: whether the restrictions of JMS apply: ``IN`` accepts literals only, and operands must
-            have the type that the operator requires. Like in qpidd and ActiveMQ, any operand may
-            precede ``IS NULL``. If False, evaluate like RabbitMQ (text equals a binary with its
-            UTF-8 encoding, the quotient of integers is a float), and reject control characters in
-            patterns.
-        oasis: whether names such as ``m.[x-opt-hop]``, and ``+`` between texts, are allowed.
+        has_jms_restrictions: whether the restrictions of JMS apply: ``IN`` accepts literals only,
+            and operands must have the type that the operator requires. Like in qpidd and ActiveMQ,
+            any operand may precede ``IS NULL``. If False, evaluate like RabbitMQ (text equals a
+            binary with its UTF-8 encoding, the quotient of integers is a float), and reject control
+            characters in patterns.
+        has_oasis_extensions: whether names such as ``m.[x-opt-hop]``, and ``+`` between texts, are
+            allowed.
         number_converters: for each name whose values are compared with quoted integers as numbers,
             the function that converts a value or a literal to a number.
-        broker: whether to evaluate exactly like RabbitMQ 4.3.
-        like: returns a function that matches a pattern.
+        is_rabbitmq_43: whether to evaluate exactly like RabbitMQ 4.3.
+        compile_pattern: returns a function that tests whether a text matches a pattern of ``LIKE``.
     """
 
-    token: Callable[[str, int], Token]
-    resolve: Callable[[Any], tuple[Evaluator, str | None]]
+    read_token: Callable[[str, int], Token]
+    resolve_name: Callable[[Any], tuple[Evaluator, str | None]]
     functions: frozenset[str] = frozenset()
-    jms: bool = False
+    has_jms_restrictions: bool = False
     number_converters: Mapping[str, Callable[[Any], Any]] = attrs.field(factory=dict)
-    oasis: bool = False
-    broker: bool = False
-    like: Callable[[Sequence[Element]], Callable[[str], bool | None]] = compile_like
+    has_oasis_extensions: bool = False
+    is_rabbitmq_43: bool = False
+    compile_pattern: Callable[[Sequence[Element]], Callable[[str], bool | None]] = compile_like
 
 
 def parse_expression(
@@ -485,7 +496,7 @@ def parse_expression(
     if token.kind != "end":
         raise parser.error(f"expected an operator or the end, not {parser.spelling(token)}")
     parser.check_condition(part)
-    work.longest = limits.steps // parser.weight
+    work.max_text_length = limits.steps // parser.weight
     return part
 
 
@@ -499,7 +510,7 @@ class _Parser:
         self.language = language
         self.limits = limits
         self.work = work
-        self.as_rabbitmq = not language.jms
+        self.as_rabbitmq = not language.has_jms_restrictions
         self.tokens = _tokenize(text, language, limits)
         self.position = 0
         self.depth = 0
@@ -567,8 +578,10 @@ class _Parser:
                 while self.token.kind == "NOT":
                     self.next_token()
                     count += 1
-                if count > _MAX_NOT:
-                    raise self.error(f"NOT is repeated more than {_MAX_NOT} times", token)
+                if count > _MAX_CONSECUTIVE_NOT:
+                    raise self.error(
+                        f"NOT is repeated more than {_MAX_CONSECUTIVE_NOT} times", token
+                    )
                 operand = self.expression(_NOT)
                 self.check_condition(operand)
                 evaluate = Not(operand.evaluate, count % 2 == 1)
@@ -589,7 +602,7 @@ class _Parser:
 
     def sign(self, token: Token) -> Part:
         """Parse an operand after the sign `token`."""
-        if not self.language.jms and self.token.kind in ("+", "-"):
+        if not self.language.has_jms_restrictions and self.token.kind in ("+", "-"):
             raise self.error("a second sign needs parentheses")
         operand = self.expression(_PRODUCT)
         self.check_number(operand)
@@ -604,14 +617,14 @@ class _Parser:
     def identifier(self, token: Token) -> Part:
         """Return the part for a name."""
         name = self.text[token.start : token.end]
-        if token.kind == "qualified" and token.quoted and not self.language.oasis:
+        if token.kind == "qualified" and token.quoted and not self.language.has_oasis_extensions:
             raise self.error(
                 "RabbitMQ has no names in brackets after a section: write [name] for an "
                 "application property, or use the dialect oasis",
                 token,
             )
         try:
-            read, key = self.language.resolve(token.value)
+            read, key = self.language.resolve_name(token.value)
         except UnknownNameError as error:
             raise self.error(str(error), token) from None
         return Part(token.start, token.end, NAME, read, value=name, key=key)
@@ -646,9 +659,9 @@ class _Parser:
         evaluate = Calculation(
             left.evaluate,
             [(operator, operand.evaluate) for operator, operand in operations],
-            truncates=self.language.jms,
-            concatenate=self.language.oasis,
-            raises_overflow=self.language.broker,
+            truncates=self.language.has_jms_restrictions,
+            concatenate=self.language.has_oasis_extensions,
+            raises_overflow=self.language.is_rabbitmq_43,
         )
         parts = (left, *(operand for _, operand in operations))
         return Part(left.start, parts[-1].end, VALUE, evaluate, parts)
@@ -675,13 +688,13 @@ class _Parser:
                 return self.in_list(left, negated)
             case "LIKE":
                 return self.like(left, negated)
-        operators = "BETWEEN, IN or LIKE" if self.language.jms else "IN or LIKE"
+        operators = "BETWEEN, IN or LIKE" if self.language.has_jms_restrictions else "IN or LIKE"
         raise self.error(f"expected {operators} after NOT, not {self.spelling(token)}", token)
 
     def comparison_evaluator(self, sign: str, left: Part, right: Part) -> Evaluator:
         """Return the fastest evaluator for a comparison of two operands."""
         if left.kind == LITERAL != right.kind:
-            left, right, sign = right, left, _MIRRORED_SIGNS[sign]
+            left, right, sign = right, left, _COMPARISONS_WITH_SWAPPED_OPERANDS[sign]
         left, right = self.convert_to_numbers(left, right)
         if not _is_number_or_text(right):
             return Comparison(sign, left.evaluate, right.evaluate, self.as_rabbitmq)
@@ -713,7 +726,7 @@ class _Parser:
     def is_null(self, left: Part) -> Part:
         """Parse the rest of ``IS [NOT] NULL``, after ``IS``."""
         is_name = left.kind == NAME and self.text[left.start] != "("
-        if not is_name and not self.language.jms:
+        if not is_name and not self.language.has_jms_restrictions:
             raise self.error("IS NULL needs a name before it", left)
         negated = self.token.kind == "NOT"
         if negated:
@@ -744,7 +757,7 @@ class _Parser:
         items = []
         while True:
             item = self.expression(_COMPARISON)
-            if self.language.jms and item.kind != LITERAL:
+            if self.language.has_jms_restrictions and item.kind != LITERAL:
                 raise self.error("the list of IN may only contain literals", item)
             items.append(item)
             if self.token.kind != ",":
@@ -762,7 +775,9 @@ class _Parser:
             [item.evaluate for item in items],
             [item.value for item in compress(items, simple)],
             [item.evaluate for item, is_simple in zip(items, simple, strict=True) if not is_simple],
-            {kind_of(item.value) for item in items} if self.language.jms else set(),
+            {kind_of(item.value) for item in items}
+            if self.language.has_jms_restrictions
+            else set(),
             negated,
             self.as_rabbitmq,
         )
@@ -779,7 +794,7 @@ class _Parser:
             if len(escape) != 1:
                 raise self.error("ESCAPE needs one character in quotes", last)
         match, weight = self.pattern(token, escape)
-        errors = "surrogateescape" if self.language.broker else "strict"
+        errors = "surrogateescape" if self.language.is_rabbitmq_43 else "strict"
         text = LengthLimited(left.evaluate, weight, self.work)
         evaluate = Like(text, match, negated, self.as_rabbitmq, errors)
         return Part(left.start, last.end, CONDITION, evaluate, (left,))
@@ -796,13 +811,13 @@ class _Parser:
                 elements.append(following)
             else:
                 elements.append(MANY if char == "%" else ONE if char == "_" else char)
-        if not self.language.jms and any(
+        if not self.language.has_jms_restrictions and any(
             type(element) is str and (element < " " or element == "\x7f") for element in elements
         ):
             raise self.error("control characters are not allowed in a pattern", token)
         weight = steps_per_character(elements)
         self.weight += weight
-        return self.language.like(elements), weight
+        return self.language.compile_pattern(elements), weight
 
     def function_call(self, token: Token) -> Part:
         """Parse the arguments of the function `token`; INF and NAN have none."""
@@ -816,7 +831,7 @@ class _Parser:
         if name in _NUMBER_CONSTANTS:
             return _literal_part(token.start, token.end, _NUMBER_CONSTANTS[name])
         self.expect("(", f"( after {name}")
-        self.weight += CALL_WEIGHT
+        self.weight += STEPS_PER_ARGUMENT_CHARACTER
         if name == "EXISTS":
             name_token = self.next_token()
             if name_token.kind not in ("identifier", "qualified"):
@@ -826,7 +841,7 @@ class _Parser:
             evaluate: Evaluator = IsNull(operand.evaluate, negated=True)
             return Part(token.start, end, CONDITION, evaluate, (operand,))
         arguments: list[Part] = []
-        function, arity = _FUNCTIONS.get(name, (None, 0))
+        function, arity = _FUNCTIONS_WITH_ARGUMENT_COUNTS.get(name, (None, 0))
         while len(arguments) < arity:
             if arguments:
                 self.expect(",", f"a comma: {name} has {arity} arguments")
@@ -836,7 +851,9 @@ class _Parser:
             evaluate = CurrentTime()
         else:
             text, *counts = (argument.evaluate for argument in arguments)
-            evaluate = TextFunction(function, LengthLimited(text, CALL_WEIGHT, self.work), counts)
+            evaluate = TextFunction(
+                function, LengthLimited(text, STEPS_PER_ARGUMENT_CHARACTER, self.work), counts
+            )
         return Part(token.start, last.end, VALUE, evaluate, tuple(arguments))
 
     # Restrictions of JMS. Some brokers accept violations, and evaluate them as unknown.
@@ -844,17 +861,17 @@ class _Parser:
     def check_condition(self, part: Part) -> None:
         """In JMS, raise an error if a part that must be a condition is a number or text."""
         is_literal = part.kind == LITERAL and type(part.value) is not bool
-        if self.language.jms and (part.kind == VALUE or is_literal):
+        if self.language.has_jms_restrictions and (part.kind == VALUE or is_literal):
             raise self.error("expected a condition, not a value", part)
 
     def check_number(self, part: Part) -> None:
         """In JMS, raise an error if a part that must be a number is no number."""
-        if self.language.jms and _is_condition_or_literal_of(part, (bool, str)):
+        if self.language.has_jms_restrictions and _is_condition_or_literal_of(part, (bool, str)):
             raise self.error("expected a number", part)
 
     def check_ordered(self, part: Part) -> None:
         """In JMS, raise an error if an operand of ``<``, ``<=``, ``>`` or ``>=`` is a boolean."""
-        if self.language.jms and _is_condition_or_literal_of(part, (bool,)):
+        if self.language.has_jms_restrictions and _is_condition_or_literal_of(part, (bool,)):
             raise self.error("booleans are compared with = and <> only", part)
 
 

@@ -23,9 +23,9 @@ from amqp10msg.delivery.filters._base import (
     Reason,
     dialect_of,
     entries_of,
-    not_a_message,
+    not_a_message_error,
     register,
-    wrong_type,
+    wrong_value_type_error,
 )
 from amqp10msg.delivery.filters._evaluators import (
     StepCounter,
@@ -48,9 +48,11 @@ from amqp10msg.wire.primitives import (
     ULong,
 )
 
-_FIELDS_BY_NAME: Final[dict[str, Field]] = {field.wire_name: field for field in rows(Properties)}
-# The relation that each modifier of a reference string stands for (filtex 4.1.1).
-_MODIFIERS: Final = {"&p:": BEGINS, "&s:": ENDS}
+_PROPERTIES_FIELDS_BY_NAME: Final[dict[str, Field]] = {
+    field.wire_name: field for field in rows(Properties)
+}
+# The relation that the modifier at the start of a reference string requests (filtex 4.1.1).
+_RELATION_BY_MODIFIER: Final = {"&p:": BEGINS, "&s:": ENDS}
 
 
 @attrs.frozen
@@ -85,7 +87,7 @@ class _PropertyFilter(_MapFilter):
     dialect: Dialect = attrs.field(
         default="rabbitmq", kw_only=True, repr=False, converter=dialect_of
     )
-    _tests: Any = attrs.field(init=False, eq=False, repr=False, default=())
+    _tests_by_key: Any = attrs.field(init=False, eq=False, repr=False, default=())
 
     def prepare(self) -> None:
         entries = self._checked_entries()
@@ -96,7 +98,7 @@ class _PropertyFilter(_MapFilter):
             condition = relation if relation == IS_PRESENT else f"{relation} {operand!r}"
             tests.append((key, condition, _make_test(relation, operand, broker)))
         object.__setattr__(self, "entries", entries)
-        object.__setattr__(self, "_tests", tests)
+        object.__setattr__(self, "_tests_by_key", tests)
 
     def _checked_entries(self) -> dict[str, Any]:
         raise NotImplementedError
@@ -106,7 +108,7 @@ class _PropertyFilter(_MapFilter):
         raise NotImplementedError
 
     def passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
-        for key, _, test in self._tests:
+        for key, _, test in self._tests_by_key:
             present, value = self._value_in(message, key)
             if not present or not test(value):
                 return False
@@ -117,7 +119,7 @@ class _PropertyFilter(_MapFilter):
 
     def reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
         reasons = []
-        for key, condition, test in self._tests:
+        for key, condition, test in self._tests_by_key:
             present, value = self._value_in(message, key)
             if not present or not test(value):
                 reasons.append(Reason(f"{key} {condition}", False, ((key, value),)))
@@ -133,8 +135,8 @@ def _parse_reference(reference: Any, key: str) -> tuple[str, Any]:
         return IS_PRESENT, None
     if not isinstance(reference, str) or isinstance(reference, (Symbol, Char)):
         return "=", reference
-    if reference[:3] in _MODIFIERS:
-        return _MODIFIERS[reference[:3]], reference[3:]
+    if reference[:3] in _RELATION_BY_MODIFIER:
+        return _RELATION_BY_MODIFIER[reference[:3]], reference[3:]
     if reference.startswith("&") and not reference.startswith("&&"):
         raise EncodeError(
             f"{reference!r} begins with & and has no modifier: write &p: for a prefix, "
@@ -145,7 +147,10 @@ def _parse_reference(reference: Any, key: str) -> tuple[str, Any]:
 
 
 def _make_test(relation: str, operand: Any, broker: bool) -> Callable[[Any], bool]:
-    """Return a function that tests a value; if `broker`, as RabbitMQ 4.3 does."""
+    """Return a function that tests whether a value has the relation to the operand.
+
+    If `broker`, the function tests values as RabbitMQ 4.3 does.
+    """
     if broker:
         return rabbitmq_43_test(relation, operand)
     if relation == IS_PRESENT:
@@ -202,20 +207,21 @@ class PropertiesFilter(_PropertyFilter):
         checked: dict[str, Any] = {}
         for key, reference in raw.items():
             name = key.replace("_", "-")
-            if name not in _FIELDS_BY_NAME:
+            if name not in _PROPERTIES_FIELDS_BY_NAME:
                 raise EncodeError(
-                    f"there is no field {key}: use one of {', '.join(_FIELDS_BY_NAME)}", "filter"
+                    f"there is no field {key}: use one of {', '.join(_PROPERTIES_FIELDS_BY_NAME)}",
+                    "filter",
                 )
             if name in checked:
                 raise EncodeError(f"duplicate field {name}", "filter")
-            checked[name] = _to_field_type(_FIELDS_BY_NAME[name], reference)
+            checked[name] = _to_field_type(_PROPERTIES_FIELDS_BY_NAME[name], reference)
         return checked
 
     def _value_in(self, message: Message, key: str) -> tuple[bool, Any]:
         properties = message.properties
         if properties is None:
             return True, None
-        field = _FIELDS_BY_NAME[key]
+        field = _PROPERTIES_FIELDS_BY_NAME[key]
         value = getattr(properties, field.name)
         # After lenient decoding, the property may have a wrong type. It then equals no value in the
         # filter, so convert only valid timestamps.
@@ -232,10 +238,10 @@ class PropertiesFilter(_PropertyFilter):
     def from_value(cls, value: Any, descriptor: Any, options: FilterOptions) -> Self:
         for key, reference in _map_entries(value):
             if not isinstance(key, Symbol):
-                raise wrong_type(cls, "a map with symbols as keys", key)
-            field = _FIELDS_BY_NAME.get(key)
+                raise wrong_value_type_error(cls, "a map with symbols as keys", key)
+            field = _PROPERTIES_FIELDS_BY_NAME.get(key)
             if field is None or (
-                reference is not None and type(reference) not in _wire_types(field)
+                reference is not None and type(reference) not in _python_types_of(field)
             ):
                 raise EncodeError(
                     f"there is no field {key}"
@@ -253,24 +259,28 @@ def _map_entries(value: Any) -> Any:
     return value.items() if isinstance(value, dict) else ()
 
 
-# The Python type of each wire type, by name.
-_WIRE_TYPES: Final[dict[str, tuple[type, ...]]] = {
+# The Python types of decoded values, by the name of the AMQP type.
+_PYTHON_TYPES_BY_AMQP_TYPE: Final[dict[str, tuple[type, ...]]] = {
     "string": (str,),
     "symbol": (Symbol,),
     "binary": (bytes,),
     "timestamp": (Timestamp,),
     "uint": (UInt,),
 }
-# The types that fields with an archetype can have on the wire, by the name of the archetype.
-_WIRE_TYPES_OF_ARCHETYPE: Final[dict[str, tuple[type, ...]]] = {
+# The Python types of decoded values of fields with an archetype, by the name of the archetype.
+_PYTHON_TYPES_BY_ARCHETYPE: Final[dict[str, tuple[type, ...]]] = {
     "message-id": (ULong, uuid.UUID, bytes, str),
     "address": (str,),
 }
 
 
-def _wire_types(field: Field) -> tuple[type, ...]:
-    """Return the types that a reference for a field can have on the wire."""
-    return _WIRE_TYPES_OF_ARCHETYPE[field.requires] if field.requires else _WIRE_TYPES[field.type]
+def _python_types_of(field: Field) -> tuple[type, ...]:
+    """Return the Python types that a decoded reference for a field can have."""
+    return (
+        _PYTHON_TYPES_BY_ARCHETYPE[field.requires]
+        if field.requires
+        else _PYTHON_TYPES_BY_AMQP_TYPE[field.type]
+    )
 
 
 def _to_timestamp(time: Any) -> Timestamp:
@@ -281,7 +291,7 @@ def _to_timestamp(time: Any) -> Timestamp:
 
 def _to_field_type(field: Field, reference: Any) -> Any:
     """Convert a reference to the type of its field. Raise EncodeError if it cannot be converted."""
-    allowed = _wire_types(field)
+    allowed = _python_types_of(field)
     if reference is None or type(reference) in allowed:
         return reference
     is_number = isinstance(reference, int) and not isinstance(reference, bool)
@@ -342,7 +352,7 @@ class ApplicationPropertiesFilter(_PropertyFilter):
         return (False, None) if section is None else (key in section, section.get(key))
 
 
-_EXCHANGE_FILTERS: Final = "APACHE.ORG:LEGACY_AMQP_EXCHANGE_FILTERS"
+_EXCHANGE_FILTERS_CAPABILITY: Final = "APACHE.ORG:LEGACY_AMQP_EXCHANGE_FILTERS"
 
 
 def _subject_of(message: Message) -> str | None:
@@ -392,7 +402,7 @@ class DirectBinding(_TextFilter):
 
     SYMBOL: ClassVar[Symbol] = Symbol("apache.org:legacy-amqp-direct-binding:string")
     CODE: ClassVar[int | None] = 0x0000_468C_0000_0000
-    CAPABILITY: ClassVar[str] = _EXCHANGE_FILTERS
+    CAPABILITY: ClassVar[str] = _EXCHANGE_FILTERS_CAPABILITY
 
     def passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
         return _subject_of(message) == self.text
@@ -414,10 +424,10 @@ class TopicBinding(_TextFilter):
 
     SYMBOL: ClassVar[Symbol] = Symbol("apache.org:legacy-amqp-topic-binding:string")
     CODE: ClassVar[int | None] = 0x0000_468C_0000_0001
-    CAPABILITY: ClassVar[str] = _EXCHANGE_FILTERS
-    _match: Any = attrs.field(init=False, eq=False, repr=False, default=None)
-    _weight: int = attrs.field(init=False, eq=False, repr=False, default=1)
-    _work: StepCounter = attrs.field(init=False, eq=False, repr=False, factory=StepCounter)
+    CAPABILITY: ClassVar[str] = _EXCHANGE_FILTERS_CAPABILITY
+    _matches_words: Any = attrs.field(init=False, eq=False, repr=False, default=None)
+    _steps_per_word: int = attrs.field(init=False, eq=False, repr=False, default=1)
+    _step_counter: StepCounter = attrs.field(init=False, eq=False, repr=False, factory=StepCounter)
 
     def prepare(self) -> None:
         super().prepare()
@@ -425,27 +435,27 @@ class TopicBinding(_TextFilter):
             MANY if word == "#" else ONE if word == "*" else word
             for word in _split_words(self.text)
         ]
-        object.__setattr__(self, "_match", compile_words(words))
-        object.__setattr__(self, "_weight", steps_per_word(words))
+        object.__setattr__(self, "_matches_words", compile_words(words))
+        object.__setattr__(self, "_steps_per_word", steps_per_word(words))
 
     @property
     def steps(self) -> int:
         """The number of steps used so far, at least 100 per word (see `FilterLimits.steps`)."""
-        return self._work.steps
+        return self._step_counter.steps
 
     def passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
         subject = _subject_of(message)
         if subject is None:
             return self.text == "#"
         words = _split_words(subject)
-        steps = len(words) * self._weight
+        steps = len(words) * self._steps_per_word
         if steps > self.limits.steps:
             raise EvaluationError(
                 f"a subject of {len(words):,} words is too long for this pattern, which may take "
-                f"at most {self.limits.steps // self._weight:,}: raise FilterLimits.steps"
+                f"at most {self.limits.steps // self._steps_per_word:,}: raise FilterLimits.steps"
             )
-        self._work.steps += steps
-        return bool(self._match(words))
+        self._step_counter.steps += steps
+        return bool(self._matches_words(words))
 
 
 def _split_words(text: str) -> list[str]:
@@ -453,9 +463,9 @@ def _split_words(text: str) -> list[str]:
     return text.split(".") if text else []
 
 
-_X_MATCH: Final = "x-match"
-_MATCH_ALL: Final = ("all", "all-with-x")
-_MATCH_ANY: Final = ("any", "any-with-x")
+_X_MATCH_KEY: Final = "x-match"
+_X_MATCH_ALL_VALUES: Final = ("all", "all-with-x")
+_X_MATCH_ANY_VALUES: Final = ("any", "any-with-x")
 
 
 @register
@@ -478,23 +488,23 @@ class HeadersBinding(_MapFilter):
 
     SYMBOL: ClassVar[Symbol] = Symbol("apache.org:legacy-amqp-headers-binding:map")
     CODE: ClassVar[int | None] = 0x0000_468C_0000_0002
-    CAPABILITY: ClassVar[str] = _EXCHANGE_FILTERS
+    CAPABILITY: ClassVar[str] = _EXCHANGE_FILTERS_CAPABILITY
 
     def prepare(self) -> None:
         object.__setattr__(
             self, "entries", entries_of(self.SYMBOL, self.entries, Symbol, self.limits)
         )
         _check_simple(self.entries, "expected")
-        if self.x_match not in (*_MATCH_ALL, *_MATCH_ANY):
+        if self.x_match not in (*_X_MATCH_ALL_VALUES, *_X_MATCH_ANY_VALUES):
+            choices = ", ".join((*_X_MATCH_ALL_VALUES, *_X_MATCH_ANY_VALUES))
             raise EncodeError(
-                f"x-match is one of {', '.join((*_MATCH_ALL, *_MATCH_ANY))}, not {self.x_match!r}",
-                "filter.x-match",
+                f"x-match is one of {choices}, not {self.x_match!r}", "filter.x-match"
             )
 
     @property
     def x_match(self) -> str:
         """Whether ``all`` or ``any`` of the entries must match."""
-        return self.entries.get(_X_MATCH, "all")  # type: ignore[no-any-return]  # the map is of any values
+        return self.entries.get(_X_MATCH_KEY, "all")  # type: ignore[no-any-return]  # the map is of any values
 
     def _tested_entries(self) -> list[tuple[str, Any]]:
         """Return the entries that a message must match."""
@@ -502,12 +512,12 @@ class HeadersBinding(_MapFilter):
         return [
             (key, value)
             for key, value in self.entries.items()
-            if key != _X_MATCH and (with_x or not key.startswith("x-"))
+            if key != _X_MATCH_KEY and (with_x or not key.startswith("x-"))
         ]
 
     def passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
         properties: Mapping[str, Any] = message.application_properties or {}
-        combine = all if self.x_match in _MATCH_ALL else any
+        combine = all if self.x_match in _X_MATCH_ALL_VALUES else any
         return combine(
             _entry_matches(key, expected, properties) for key, expected in self._tested_entries()
         )
@@ -542,7 +552,8 @@ class NoLocal(Filter):
     CODE: ClassVar[int | None] = 0x0000_468C_0000_0003
     CAPABILITY: ClassVar[str] = "APACHE.ORG:NO_LOCAL"
 
-    # The described value as received, to encode it again: an empty list, but text from Qpid JMS.
+    # The described value as it was received, which is encoded again: usually an empty list, but a
+    # string from Qpid JMS.
     _raw: Any = attrs.field(factory=list, kw_only=True, repr=False)
 
     def passes(self, _message: Message, _now: int | None, local: bool | None) -> bool:
@@ -646,7 +657,7 @@ class StreamOffset(Filter):
     @classmethod
     def from_value(cls, value: Any, descriptor: Any, _options: FilterOptions) -> Self:
         if not isinstance(value, (str, int)) or isinstance(value, bool):
-            raise wrong_type(cls, "text, an integer or a timestamp", value)
+            raise wrong_value_type_error(cls, "text, an integer or a timestamp", value)
         return cls(value, descriptor=descriptor)
 
 
@@ -685,7 +696,7 @@ class StreamFilter(Filter):
     def is_unfiltered(self, message: Message) -> bool:
         """Whether a message has no annotation ``x-stream-filter-value`` (see `MatchUnfiltered`)."""
         if not isinstance(message, Message):
-            raise not_a_message(message)
+            raise not_a_message_error(message)
         return _annotation_value(message, STREAM_FILTER_VALUE) is None
 
     def reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
@@ -701,7 +712,7 @@ class StreamFilter(Filter):
         if isinstance(value, str):
             return cls(value, descriptor=descriptor)
         if not isinstance(value, list):
-            raise wrong_type(cls, "a string or a list of strings", value)
+            raise wrong_value_type_error(cls, "a string or a list of strings", value)
         if len(value) > options.limits.fields:
             raise EncodeError(f"more than {options.limits.fields:,} values", "filter.values")
         return cls(value, is_list=True, descriptor=descriptor)

@@ -16,11 +16,11 @@ from amqp10msg.delivery.filters._base import (
     FilterLimits,
     Reason,
     dialect_of,
-    not_a_message,
+    not_a_message_error,
     register,
 )
 from amqp10msg.delivery.filters._evaluators import (
-    ALWAYS,
+    ALWAYS_TRUE,
     Evaluator,
     IsNull,
     StepCounter,
@@ -29,11 +29,11 @@ from amqp10msg.delivery.filters._evaluators import (
 )
 from amqp10msg.delivery.filters._names import (
     NUMBER_CONVERTERS,
-    oasis_name,
     rabbitmq_43_like,
-    rabbitmq_43_name,
-    rabbitmq_name,
-    selector_name,
+    resolve_oasis_name,
+    resolve_rabbitmq_43_name,
+    resolve_rabbitmq_name,
+    resolve_selector_name,
 )
 from amqp10msg.delivery.filters._syntax import (
     JOINED,
@@ -67,7 +67,7 @@ def reasons_of(part: Part, text: str, message: Any, now: int | None) -> Iterator
 
 
 def _read_names(part: Part) -> Iterator[Part]:
-    """Yield the names whose values an expression reads, not those tested for presence."""
+    """Yield the names whose values an expression reads, except names that it tests for presence."""
     if isinstance(part.evaluate, IsNull):
         return
     if part.kind == NAME:
@@ -77,15 +77,22 @@ def _read_names(part: Part) -> Iterator[Part]:
 
 
 _SELECTOR_LANGUAGE: Final = Language(
-    selector_token, selector_name, jms=True, number_converters=NUMBER_CONVERTERS
+    selector_token,
+    resolve_selector_name,
+    has_jms_restrictions=True,
+    number_converters=NUMBER_CONVERTERS,
 )
 _RABBITMQ_FUNCTIONS: Final = frozenset({"UTC"})
 _LANGUAGE_OF_DIALECT: Final = {
-    "rabbitmq": Language(sql_token, rabbitmq_name, _RABBITMQ_FUNCTIONS),
+    "rabbitmq": Language(sql_token, resolve_rabbitmq_name, _RABBITMQ_FUNCTIONS),
     "rabbitmq-4.3": Language(
-        sql_token, rabbitmq_43_name, _RABBITMQ_FUNCTIONS, broker=True, like=rabbitmq_43_like
+        sql_token,
+        resolve_rabbitmq_43_name,
+        _RABBITMQ_FUNCTIONS,
+        is_rabbitmq_43=True,
+        compile_pattern=rabbitmq_43_like,
     ),
-    "oasis": Language(sql_token, oasis_name, SQL_FUNCTIONS, oasis=True),
+    "oasis": Language(sql_token, resolve_oasis_name, SQL_FUNCTIONS, has_oasis_extensions=True),
 }
 
 
@@ -97,9 +104,9 @@ class _Expression(Filter):
     limits: FilterLimits = attrs.field(
         default=DEFAULT_FILTER_LIMITS, kw_only=True, eq=False, repr=False
     )
-    _evaluate: Evaluator = attrs.field(init=False, eq=False, repr=False, default=ALWAYS)
-    _whole: Part | None = attrs.field(init=False, eq=False, repr=False, default=None)
-    _work: StepCounter = attrs.field(init=False, eq=False, repr=False, factory=StepCounter)
+    _evaluate: Evaluator = attrs.field(init=False, eq=False, repr=False, default=ALWAYS_TRUE)
+    _parsed_expression: Part | None = attrs.field(init=False, eq=False, repr=False, default=None)
+    _step_counter: StepCounter = attrs.field(init=False, eq=False, repr=False, factory=StepCounter)
 
     def prepare(self) -> None:
         if not isinstance(self.text, str):
@@ -114,7 +121,7 @@ class _Expression(Filter):
         try:
             whole = self._parse(str(self.text))
             if whole is not None:
-                object.__setattr__(self, "_whole", whole)
+                object.__setattr__(self, "_parsed_expression", whole)
                 object.__setattr__(self, "_evaluate", whole.evaluate)
         except RecursionError:
             problem = "nested too deep for the remaining stack"
@@ -128,7 +135,7 @@ class _Expression(Filter):
 
     @property
     def steps(self) -> int:  # `Filter.steps` has the documentation
-        return self._work.steps
+        return self._step_counter.steps
 
     def passes(self, message: Message, now: int | None, _local: bool | None) -> bool:
         return value_of(self._evaluate, message, now) is True
@@ -139,21 +146,23 @@ class _Expression(Filter):
         An expression that is not a condition returns its value.
         """
         if not isinstance(message, Message):
-            raise not_a_message(message)
+            raise not_a_message_error(message)
         return value_of(self._evaluate, message, now)
 
     def _unset_names(self, message: Message) -> tuple[str, ...]:
         names = (
-            {} if self._whole is None else {part.value: part for part in _read_names(self._whole)}
+            {}
+            if self._parsed_expression is None
+            else {part.value: part for part in _read_names(self._parsed_expression)}
         )
         return tuple(
             name for name, part in names.items() if value_of(part.evaluate, message, None) is None
         )
 
     def reasons(self, message: Message, now: int | None) -> tuple[Reason, ...]:
-        if self._whole is None:
+        if self._parsed_expression is None:
             return ()
-        return tuple(reasons_of(self._whole, self.text, message, now))
+        return tuple(reasons_of(self._parsed_expression, self.text, message, now))
 
 
 @register
@@ -203,7 +212,7 @@ class Selector(_Expression):
         return (
             None
             if is_empty
-            else parse_expression(text, _SELECTOR_LANGUAGE, self.limits, self._work)
+            else parse_expression(text, _SELECTOR_LANGUAGE, self.limits, self._step_counter)
         )
 
 
@@ -264,4 +273,4 @@ class SqlFilter(_Expression):
             raise EncodeError(f"dialect is one of {names}, not {self.dialect!r}", "filter.dialect")
         if not text.strip(" \t\f\r\n"):
             raise ExpressionError("the expression is empty", text, 0)
-        return parse_expression(text, language, self.limits, self._work)
+        return parse_expression(text, language, self.limits, self._step_counter)

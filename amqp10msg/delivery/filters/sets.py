@@ -17,9 +17,9 @@ from amqp10msg.delivery.filters._base import (
     FilterOptions,
     Reason,
     class_of,
-    fault,
     filter_of,
-    not_a_message,
+    invalid_filter_error,
+    not_a_message_error,
 )
 from amqp10msg.delivery.filters.conditions import (
     DirectBinding,
@@ -129,7 +129,7 @@ class FilterSet(Mapping[str, Filter | None]):
         first filter that the message does not pass.
         """
         if not isinstance(message, Message):
-            raise not_a_message(message)
+            raise not_a_message_error(message)
         for entry in self.filters.values():
             if (
                 entry is not None
@@ -160,7 +160,7 @@ class FilterSet(Mapping[str, Filter | None]):
         The arguments and exceptions are the same as for `matches`.
         """
         if not isinstance(message, Message):
-            raise not_a_message(message)
+            raise not_a_message_error(message)
         reasons: list[Reason] = []
         for name, entry in self._named_filters():
             try:
@@ -279,7 +279,9 @@ def parse(
         if isinstance(described, (dict, AmqpMap)):
             _check_names(described)
         elif described is not None and not isinstance(described, Described):
-            raise fault(f"a filter is a described value, not {type(described).__name__}")
+            raise invalid_filter_error(
+                f"a filter is a described value, not {type(described).__name__}"
+            )
     if isinstance(described, (Filter, FilterSet)):
         return described
     if isinstance(described, Described):
@@ -301,20 +303,22 @@ def _check_names(entries: Any) -> None:
     """Raise DecodeError if the name of a filter is not a symbol (Part 3, 3.5.8)."""
     for name in (pair[0] for pair in entries.pairs) if isinstance(entries, AmqpMap) else entries:
         if not isinstance(name, Symbol):
-            raise fault(f"the name of a filter is a symbol, not {type(name).__name__}")
+            raise invalid_filter_error(
+                f"the name of a filter is a symbol, not {type(name).__name__}"
+            )
 
 
 def _parse_entry(name: Any, value: Any, strict: bool, options: FilterOptions) -> Filter | None:
     """Construct the filter of an entry in a filter set; None for null."""
     if not isinstance(name, str):
-        raise fault(f"the name of a filter is a symbol, not {type(name).__name__}")
+        raise invalid_filter_error(f"the name of a filter is a symbol, not {type(name).__name__}")
     if value is None or isinstance(value, Filter):
         return value
     try:
         if not isinstance(value, Described):
             problem = f"a filter is a described value or null, not {type(value).__name__}"
             if strict:
-                raise fault(problem)
+                raise invalid_filter_error(problem)
             return UnsupportedFilter(value, problem)
         return _parse_described(value, strict, options)
     except DecodeError as error:

@@ -24,8 +24,8 @@ from amqp10msg.wire.errors import INTERNAL_ERROR, AmqpError
 from amqp10msg.wire.kernel import decode_value
 from amqp10msg.wire.limits import UNLIMITED, Limits
 
-#: Number of positions in a segment of a `Level`.
-_SEGMENT_SIZE = 256
+#: Number of message positions in each segment of a `Level`.
+_POSITIONS_PER_SEGMENT = 256
 #: Maximum size of an encoded header section, in bytes.
 _MAX_HEADER_SIZE = 64
 #: The two encodings of the boolean false.
@@ -35,7 +35,7 @@ _FALSE_CODE, _FALSE_BYTE = b"\x42", b"\x56\x00"
 NEVER_ACQUIRED = 0
 SEVERAL_LINKS = -1
 #: The header of messages without a header section. Never modify it.
-NO_HEADER = Header()
+HEADER_OF_DEFAULTS = Header()
 
 
 class NodeError(AmqpError):
@@ -218,8 +218,8 @@ class Entry:
             or SEVERAL_LINKS.
         delivery: the unsettled `Delivery` in move mode, or None.
         copies: the unsettled deliveries in copy mode, by number of the link.
-        not_for: the numbers of the links that must not get the message: links in copy mode that
-            already got it, and links on which it is undeliverable.
+        barred_links: the numbers of the links that must not get the message: links in copy mode
+            that already got the message, and links on which it is undeliverable.
         in_expiry_heap: whether the message is in the heap of expiry times.
         offered_again: whether the message was ever offered again to views, see
             `_OfferedPositions`.
@@ -239,7 +239,7 @@ class Entry:
     acquirer: int = NEVER_ACQUIRED
     delivery: Any = None
     copies: dict[int, Any] | None = None
-    not_for: set[int] | None = None
+    barred_links: set[int] | None = None
     in_expiry_heap: bool = False
     offered_again: bool = False
 
@@ -257,7 +257,7 @@ class Entry:
             DecodeError: the message is malformed.
         """
         message = Message.decode(stored.octets, limits=limits)
-        header = message.header or NO_HEADER
+        header = message.header or HEADER_OF_DEFAULTS
         entry = cls(
             stored.sequence,
             stored.arrival,
@@ -439,8 +439,8 @@ class Level:
     def append(self, entry: Entry) -> int:
         """Append a message; return its position."""
         position = self.end
-        segment = position // _SEGMENT_SIZE
-        if position % _SEGMENT_SIZE == 0:
+        segment = position // _POSITIONS_PER_SEGMENT
+        if position % _POSITIONS_PER_SEGMENT == 0:
             self._segments[segment] = [entry]
             self._segment_counts[segment] = 1
         else:
@@ -452,40 +452,40 @@ class Level:
 
     def remove(self, position: int) -> None:
         """Remove the message at a position. There must be a message."""
-        segment, index = divmod(position, _SEGMENT_SIZE)
+        segment, index = divmod(position, _POSITIONS_PER_SEGMENT)
         self._segments[segment][index] = None
         self._segment_counts[segment] -= 1
         self.message_count -= 1
         # Keep the last segment, to which messages can be appended.
-        if not self._segment_counts[segment] and (segment + 1) * _SEGMENT_SIZE <= self.end:
+        if not self._segment_counts[segment] and (segment + 1) * _POSITIONS_PER_SEGMENT <= self.end:
             del self._segments[segment], self._segment_counts[segment]
-            last = self.end // _SEGMENT_SIZE
+            last = self.end // _POSITIONS_PER_SEGMENT
             while self._first_segment < last and self._first_segment not in self._segments:
                 self._first_segment += 1
 
     def get(self, position: int) -> Entry | None:
         """Return the message at a position; None if it was removed."""
-        segment = self._segments.get(position // _SEGMENT_SIZE)
-        return segment[position % _SEGMENT_SIZE] if segment is not None else None
+        segment = self._segments.get(position // _POSITIONS_PER_SEGMENT)
+        return segment[position % _POSITIONS_PER_SEGMENT] if segment is not None else None
 
     def seek(self, position: int) -> int:
         """Return the first position, from `position` on, that has a message; else `end`."""
         if not self.message_count:
             return self.end
-        position = max(position, self._first_segment * _SEGMENT_SIZE)
+        position = max(position, self._first_segment * _POSITIONS_PER_SEGMENT)
         while position < self.end:
-            number, start = divmod(position, _SEGMENT_SIZE)
+            number, start = divmod(position, _POSITIONS_PER_SEGMENT)
             segment = self._segments.get(number)
             if segment is not None:
                 for index in range(start, len(segment)):
                     if segment[index] is not None:
-                        return number * _SEGMENT_SIZE + index
-            position = (number + 1) * _SEGMENT_SIZE
+                        return number * _POSITIONS_PER_SEGMENT + index
+            position = (number + 1) * _POSITIONS_PER_SEGMENT
         return self.end
 
 
 class _OfferedPositions:
-    """The positions before a view's cursor that are offered again, lowest first."""
+    """Positions that a view has passed, whose messages are offered again, lowest first."""
 
     __slots__ = ("_heap", "_positions")
 
@@ -522,7 +522,10 @@ class _OfferedPositions:
 
 
 class View:
-    """The position of one link, or of all links that get the same messages, by priority level."""
+    """The next position to read in each priority level.
+
+    A view belongs to one link, or to all links that get the same messages.
+    """
 
     __slots__ = ("_cursors", "_levels", "_offered")
 
@@ -619,17 +622,17 @@ class Cursors:
         if cursor.view is not self._shared:
             self._views.remove(cursor.view)
         for entry in cursor.barred.values():
-            if entry.not_for is not None:
-                entry.not_for.discard(cursor.number)
+            if entry.barred_links is not None:
+                entry.barred_links.discard(cursor.number)
         cursor.barred.clear()
 
     def bar(self, cursor: Cursor, entry: Entry) -> None:
         """Bar a link from a message that it already got, or that is undeliverable on the link."""
         cursor.barred[entry.sequence] = entry
-        if entry.not_for is None:
-            entry.not_for = {cursor.number}
+        if entry.barred_links is None:
+            entry.barred_links = {cursor.number}
         else:
-            entry.not_for.add(cursor.number)
+            entry.barred_links.add(cursor.number)
         if cursor.view is self._shared:
             # This link no longer gets the same messages as other links, so it needs its own view.
             cursor.view = self._shared.copy()
@@ -637,8 +640,8 @@ class Cursors:
 
     def unbar(self, cursor: Cursor, entry: Entry) -> None:
         """Let a link get a message again: undo `bar`."""
-        if cursor.barred.pop(entry.sequence, None) is not None and entry.not_for is not None:
-            entry.not_for.discard(cursor.number)
+        if cursor.barred.pop(entry.sequence, None) is not None and entry.barred_links is not None:
+            entry.barred_links.discard(cursor.number)
 
     def offer_again(self, entry: Entry, cursor: Cursor | None = None) -> None:
         """Let one link, or all links, test a message again that they have moved past."""
@@ -651,7 +654,7 @@ class Cursors:
         if entry.offered_again:
             for view in self._views:
                 view.forget(entry)
-        for number in entry.not_for or ():
+        for number in entry.barred_links or ():
             cursor = self._cursors.get(number)
             if cursor is not None:
                 cursor.barred.pop(entry.sequence, None)

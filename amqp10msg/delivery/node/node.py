@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal, Protocol
 import attrs
 
 from amqp10msg.delivery.node.contents import (
+    HEADER_OF_DEFAULTS,
     NEVER_ACQUIRED,
-    NO_HEADER,
     SEVERAL_LINKS,
     Capacity,
     Contents,
@@ -62,9 +62,10 @@ from amqp10msg.wire.limits import UNLIMITED, Limits
 Outcome = Accepted | Rejected | Released | Modified
 LifetimePolicy = DeleteOnClose | DeleteOnNoLinks | DeleteOnNoMessages | DeleteOnNoLinksOrMessages
 
-#: Number of low bits of a delivery-tag that count deliveries; the node's start time in ms is in the
-#: bits above. Tags are unique after a restart if the node made fewer than 2^20 deliveries per ms.
-_TAG_BITS = 20
+#: Number of low bits of a delivery-tag that count deliveries. The higher bits are the time in ms at
+#: which the node was created. After a restart, tags are unique if the node had created fewer than
+#: 2^20 deliveries per ms.
+_DELIVERY_COUNTER_BITS = 20
 
 
 def is_outcome(state: object) -> bool:
@@ -299,7 +300,7 @@ class OutgoingLink:
                 return False
         elif entry.expires is not None and entry.expires < self.node.clock():
             return False  # expired, but not archived because another link has acquired it
-        if entry.not_for is not None and self.number in entry.not_for:
+        if entry.barred_links is not None and self.number in entry.barred_links:
             return False
         if self.filter is None:
             return True
@@ -396,7 +397,7 @@ class DistributionNode:
         self._link_number = 0
         self.deleted = False
         self._delivery_number = 0
-        self._tag_base = clock() << _TAG_BITS
+        self._tag_base = clock() << _DELIVERY_COUNTER_BITS
         self._load_stored_messages()
 
     def __repr__(self) -> str:
@@ -793,7 +794,7 @@ class DistributionNode:
     def _replace_bytes(self, entry: Entry, octets: bytes) -> None:
         """Replace the bytes of a message, also in the store."""
         self._contents.replace_octets(entry, octets)
-        entry.header = scan(octets, limits=UNLIMITED).section("header") or NO_HEADER
+        entry.header = scan(octets, limits=UNLIMITED).section("header") or HEADER_OF_DEFAULTS
         if entry.stored:
             self._store.put(
                 self.name, Stored(entry.sequence, entry.arrival, entry.octets, entry.message_format)

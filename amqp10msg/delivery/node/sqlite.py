@@ -28,7 +28,7 @@ CREATE TABLE message (
     UNIQUE (node, sequence)
 )
 """
-# IF NOT EXISTS: older files of the same format version do not have this table.
+# The statement has IF NOT EXISTS, because older files of this format version lack the table.
 _CREATE_QUARANTINE_SQL = """
 CREATE TABLE IF NOT EXISTS quarantine (
     node TEXT NOT NULL,
@@ -48,15 +48,15 @@ CREATE TABLE IF NOT EXISTS definition (
     PRIMARY KEY (kind, name)
 )
 """
-_PUT_SQL = """
+_PUT_MESSAGE_SQL = """
 INSERT INTO message (node, sequence, arrival, message_format, octets) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (node, sequence) DO UPDATE SET
     arrival = excluded.arrival,
     message_format = excluded.message_format,
     octets = excluded.octets
 """
-_REMOVE_SQL = "DELETE FROM message WHERE node = ? AND sequence = ?"
-_LOAD_SQL = """
+_REMOVE_MESSAGE_SQL = "DELETE FROM message WHERE node = ? AND sequence = ?"
+_LOAD_MESSAGES_SQL = """
 SELECT sequence, arrival, octets, message_format FROM message WHERE node = ? ORDER BY sequence
 """
 _PUT_QUARANTINED_SQL = """
@@ -67,9 +67,9 @@ _LOAD_QUARANTINED_SQL = """
 SELECT node, sequence, arrival, octets, message_format, reason FROM quarantine
 WHERE node = ifnull(?, node) ORDER BY node, sequence
 """
-_DISCARD_SQL = "DELETE FROM quarantine WHERE node = ? AND sequence = ?"
-_DEFINE_SQL = "INSERT OR REPLACE INTO definition (kind, name, content) VALUES (?, ?, ?)"
-_UNDEFINE_SQL = "DELETE FROM definition WHERE kind = ? AND name = ?"
+_DISCARD_QUARANTINED_SQL = "DELETE FROM quarantine WHERE node = ? AND sequence = ?"
+_PUT_DEFINITION_SQL = "INSERT OR REPLACE INTO definition (kind, name, content) VALUES (?, ?, ?)"
+_REMOVE_DEFINITION_SQL = "DELETE FROM definition WHERE kind = ? AND name = ?"
 _LOAD_DEFINITIONS_SQL = "SELECT name, content FROM definition WHERE kind = ? ORDER BY name"
 
 # Exceptions of SQLite, and exceptions that the module sqlite3 raises for a damaged file.
@@ -201,7 +201,7 @@ class SqliteStore:
         }
         committed = (
             stored
-            for stored in map(self._message_of_row, self._rows(_LOAD_SQL, node))
+            for stored in map(self._message_of_row, self._rows(_LOAD_MESSAGES_SQL, node))
             if stored.sequence not in pending
         )
         put = (stored for _, stored in sorted(pending.items()) if stored is not None)
@@ -238,7 +238,7 @@ class SqliteStore:
         """
         values = (stored.arrival, stored.message_format, stored.octets, reason)
         key = (node, stored.sequence)
-        self._write((_PUT_QUARANTINED_SQL, [(*key, *values)]), (_REMOVE_SQL, [key]))
+        self._write((_PUT_QUARANTINED_SQL, [(*key, *values)]), (_REMOVE_MESSAGE_SQL, [key]))
 
     def quarantined(self, node: str | None = None) -> Iterable[Quarantined]:
         """Yield the quarantined messages of one node, or of all nodes.
@@ -255,7 +255,7 @@ class SqliteStore:
         Raises:
             StoreError: the file cannot be written.
         """
-        self._write((_DISCARD_SQL, [(node, sequence)]))
+        self._write((_DISCARD_QUARANTINED_SQL, [(node, sequence)]))
 
     def define(self, kind: str, name: str, octets: bytes) -> None:
         """Write or replace a definition, without waiting for a commit.
@@ -270,7 +270,7 @@ class SqliteStore:
         Raises:
             StoreError: the file cannot be written.
         """
-        self._write((_DEFINE_SQL, [(kind, name, octets)]))
+        self._write((_PUT_DEFINITION_SQL, [(kind, name, octets)]))
         self._undefined.pop((kind, name), None)
 
     def undefine(self, kind: str, name: str) -> None:
@@ -302,7 +302,11 @@ class SqliteStore:
             if stored is not None
         ]
         removes = [key for key, stored in self._pending.items() if stored is None]
-        self._write((_PUT_SQL, puts), (_REMOVE_SQL, removes), (_UNDEFINE_SQL, [*self._undefined]))
+        self._write(
+            (_PUT_MESSAGE_SQL, puts),
+            (_REMOVE_MESSAGE_SQL, removes),
+            (_REMOVE_DEFINITION_SQL, [*self._undefined]),
+        )
         self._pending.clear()
         self._undefined.clear()
 
