@@ -140,7 +140,7 @@ _KERNEL_STEP_NUMBERS = {
 # The format code for each type number. If a type has several codes, this is the code with the
 # widest content of fixed width, or with a 1-byte size.
 _FORMAT_CODE_BY_KIND = {
-    **{kind: code for kind, code in enumerate(codes.WIDE_CODES) if code},
+    **{kind: code for kind, code in enumerate(codes.FULL_WIDTH_CODE_OF_KIND) if code},
     codes.KIND_BOOLEAN: 0x56,
     codes.KIND_DOUBLE: 0x82,
     codes.KIND_FLOAT: 0x72,
@@ -169,7 +169,7 @@ def _step_column(step: Step, array: pa.Array) -> tuple[int, int, pa.Array] | Non
         return None
     if pa.types.is_boolean(type_) and kind == codes.KIND_BOOLEAN:
         return write.BOOLEAN_WAY, 0x56, array
-    if pa.types.is_integer(type_) and codes.WIDTHS[kind]:
+    if pa.types.is_integer(type_) and codes.INTEGER_WIDTH_OF_KIND[kind]:
         if kind == codes.KIND_ULONG:
             return _cast_cells(write.ULONG_WAY, kind, array, pa.uint64())
         return _cast_cells(write.WHOLE_WAY, kind, array, pa.int64())

@@ -30,7 +30,12 @@ from amqp10msg.sections.parts import FIELD_NAMES, PartOf, kind_of, parts_of
 from amqp10msg.validation import RULES, Profile, first_fault, rule_of, validate
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import DecodeError, EncodeError
-from amqp10msg.wire.kernel.codes import FIRST_CODE, FOLLOWERS, PLACE_BODY, PLACES
+from amqp10msg.wire.kernel.codes import (
+    ALLOWED_NEXT_SECTIONS,
+    FIRST_SECTION_CODE,
+    PLACE_BODY,
+    PLACE_OF_SECTION,
+)
 from amqp10msg.wire.limits import Limits
 
 _HEADER_FIELD_NAMES = tuple(field.name for field in rows(Header))
@@ -197,29 +202,29 @@ def _decode_needed_sections(
                 kind = kind_of(reader.value())
             if kind is None:
                 raise reader.no_section(start)
-            index = kind.code - FIRST_CODE
-            if not FOLLOWERS[last + 1][FIRST_CODE + index]:
+            index = kind.code - FIRST_SECTION_CODE
+            if not ALLOWED_NEXT_SECTIONS[last + 1][FIRST_SECTION_CODE + index]:
                 # The kernel expects a bit mask of the sections seen, by position in the message.
                 seen_places = 0
                 for section in sections:
-                    seen_places |= 1 << PLACES[section]
+                    seen_places |= 1 << PLACE_OF_SECTION[section]
                 raise reader.misplaced(index, last, seen_places, start)
             last = index
             content = reader.pos
             sections[index] = True
             if index not in needs:
                 reader.skip()
-            elif PLACES[index] == PLACE_BODY:
+            elif PLACE_OF_SECTION[index] == PLACE_BODY:
                 body.append(reader.section(SPECS[index]))
             else:
                 sections[index] = reader.section(SPECS[index])
-            parts.append((FIRST_CODE + index, start, content, reader.pos))
+            parts.append((FIRST_SECTION_CODE + index, start, content, reader.pos))
     except kernel.READ_FAULTS as error:
         # The first fault of the whole message, also in a section that no column needs.
         raise first_fault(reader.fault(error, FIELD_NAMES), limits) from None
     message = Message()
     for index in needs & sections.keys():
-        if PLACES[index] != PLACE_BODY:
+        if PLACE_OF_SECTION[index] != PLACE_BODY:
             setattr(message, KINDS[index].attribute, sections[index])
     message.body = body or None
     return message, parts

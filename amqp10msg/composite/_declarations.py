@@ -317,10 +317,10 @@ def _type_id_of(field: Field) -> int:
     """Return the kernel's number of a field's type or archetype."""
     if field.type == "map":
         # The specification allows only symbols as keys of maps in composites.
-        return kernel.TYPE_IDS["fields"]
+        return kernel.KIND_OF_TYPE_NAME["fields"]
     if field.requires in _KERNEL_ARCHETYPES:
-        return kernel.TYPE_IDS[field.requires]
-    return kernel.TYPE_IDS[field.type]
+        return kernel.KIND_OF_TYPE_NAME[field.requires]
+    return kernel.KIND_OF_TYPE_NAME[field.type]
 
 
 def _fields_of(cls: type) -> Iterator[Field]:
@@ -336,10 +336,10 @@ def _fields_of(cls: type) -> Iterator[Field]:
                 f"{cls.__name__}.{attribute.name} has no AMQP type: annotate it with "
                 "an alias of amqp10msg.wire.primitives"
             )
-        if wire.type not in tuple(kernel.TYPE_IDS):
+        if wire.type not in tuple(kernel.KIND_OF_TYPE_NAME):
             raise TypeError(
                 f"{cls.__name__}.{attribute.name} has the unknown AMQP type {wire.type!r:.80}: use "
-                f"one of {', '.join(sorted(kernel.TYPE_IDS))}"
+                f"one of {', '.join(sorted(kernel.KIND_OF_TYPE_NAME))}"
             )
         mandatory = attribute.default is attrs.NOTHING
         yield Field(

@@ -71,7 +71,7 @@ class TemplatePlan(Generic[_Prototype]):
             if cls is Data
             else "list"
             if cls is AmqpSequence
-            else codes.FIELD_TYPES.get(kind, "")
+            else codes.FIELD_TYPE_TEXTS.get(kind, "")
             for cls, kind in self._types
         )
 
@@ -116,11 +116,11 @@ class TemplatePlan(Generic[_Prototype]):
             field_kind = SPEC_OF[path.kind.code].kinds[path.index]
             if not (
                 kind in {_ANY_TYPE, field_kind}
-                or (field_kind == codes.KIND_MESSAGE_ID and codes.IS_MESSAGE_ID[kind])
+                or (field_kind == codes.KIND_MESSAGE_ID and codes.KIND_IS_MESSAGE_ID[kind])
                 or (field_kind == codes.KIND_ADDRESS and kind == codes.KIND_STRING)
             ):
                 raise ValueError(
-                    f"{path.text} is {codes.FIELD_TYPES[field_kind]}, not {declared!r:.80}"
+                    f"{path.text} is {codes.FIELD_TYPE_TEXTS[field_kind]}, not {declared!r:.80}"
                 )
             return None, kind or field_kind
         if declared is None:
@@ -129,7 +129,7 @@ class TemplatePlan(Generic[_Prototype]):
         if SPEC_OF[path.kind.code].shape == kernel.SHAPE_PROPERTIES:
             if kind in _COMPOUND_TYPES:
                 raise ValueError(
-                    f"{path.text} must have a simple type, not {codes.FIELD_TYPES[kind]}"
+                    f"{path.text} must have a simple type, not {codes.FIELD_TYPE_TEXTS[kind]}"
                 )
             if kind == codes.KIND_DESCRIBED:
                 return None, _ANY_TYPE  # each described value needs a check of its content
@@ -307,7 +307,11 @@ def _encode_entry(kind: SectionKind, key: Any, value: Any) -> bytes:
 
 def _number_of_class(path: Path, declared: Any) -> int:
     """Return the kernel's number of the AMQP type with the Python class `declared`."""
-    kind = codes.KINDS.get(declared, _ANY_TYPE) if isinstance(declared, type) else _ANY_TYPE
+    kind = (
+        codes.KIND_OF_PYTHON_TYPE.get(declared, _ANY_TYPE)
+        if isinstance(declared, type)
+        else _ANY_TYPE
+    )
     if kind in {_ANY_TYPE, codes.KIND_NULL}:
         raise ValueError(f"{path.text}: {declared!r:.80} is not the class of an AMQP type")
     return _wire_number(kind)
@@ -315,7 +319,7 @@ def _number_of_class(path: Path, declared: Any) -> int:
 
 def _number_of_value(value: Any) -> int:
     """Return the kernel's number of a value's AMQP type; `_ANY_TYPE` for None."""
-    kind = codes.KINDS.get(type(value), _ANY_TYPE)
+    kind = codes.KIND_OF_PYTHON_TYPE.get(type(value), _ANY_TYPE)
     return _ANY_TYPE if kind == codes.KIND_NULL else _wire_number(kind)
 
 

@@ -88,7 +88,7 @@ from amqp10msg.sections import KINDS
 from amqp10msg.sections.parts import parts_of
 from amqp10msg.wire.errors import DecodeError, EncodeError, as_bytes
 from amqp10msg.wire.kernel import decode_value, encode_value
-from amqp10msg.wire.kernel.codes import KIND_OF, TYPE_NAMES
+from amqp10msg.wire.kernel.codes import KIND_OF_FORMAT_CODE, TYPE_NAME_OF_KIND
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import (
     DECIMALS,
@@ -420,7 +420,7 @@ def _array_of(items: list[Any], tag_class: Any) -> Array:
     """Return the array that descriptors (optional), a format code and elements represent."""
     start = 1 if items and type(items[0]) in ARRAY_CLASSES else 0
     code = items[start] if len(items) > start else None
-    if type(code) is not int or not 0 <= code <= 255 or KIND_OF[code] == 0:
+    if type(code) is not int or not 0 <= code <= 255 or KIND_OF_FORMAT_CODE[code] == 0:
         raise _mismatch("expected an array that begins with a format code of Part 1, 1.6", items)
     descriptors: list[Any] = []
     try:
@@ -428,7 +428,7 @@ def _array_of(items: list[Any], tag_class: Any) -> Array:
             descriptors.append(_value_of(item, tag_class))  # noqa: PERF401  (its length is the index)
     except NotationError as error:
         raise error.within("[0]" + item_step(len(descriptors))) from None
-    name = TYPE_NAMES[KIND_OF[code]]
+    name = TYPE_NAME_OF_KIND[KIND_OF_FORMAT_CODE[code]]
     elements: list[Any] = []
     try:
         for item in items[start + 1 :]:

@@ -2,7 +2,7 @@ cimport cython
 
 from amqp10msg.wire.kernel.value_reader cimport ValueReader
 
-cdef bytes KIND_OF, _ONE_BYTE_SIZE_CODES
+cdef bytes KIND_OF_FORMAT_CODE, _ONE_BYTE_SIZE_CODES
 cdef list _MARKER_BY_CODE
 cdef double _INFINITY
 cdef int _FIRST_SECTION_CODE, _DOLLAR_BYTE

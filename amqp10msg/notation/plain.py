@@ -79,15 +79,15 @@ from amqp10msg.wire.kernel.codes import (
     KIND_MAP,
     KIND_MESSAGE_ID,
     KIND_NULL,
-    KIND_OF,
+    KIND_OF_FORMAT_CODE,
+    KIND_OF_TYPE_NAME,
     KIND_STRING,
     KIND_SYMBOL,
     KIND_TIMESTAMP,
     KIND_UBYTE,
     KIND_ULONG,
     KIND_UUID,
-    TYPE_IDS,
-    TYPE_NAMES,
+    TYPE_NAME_OF_KIND,
 )
 from amqp10msg.wire.kernel.value_reader import ValueReader, decode_value
 from amqp10msg.wire.limits import UNLIMITED
@@ -136,7 +136,7 @@ class PlainSectionSpec:
         self.name = kind.name.replace("-", "_")
         self.position = kind.order
         self.head = b"\x00\x53" + bytes((kind.code,))
-        self.source = 0 if kind.source == "*" else TYPE_IDS[kind.source]
+        self.source = 0 if kind.source == "*" else KIND_OF_TYPE_NAME[kind.source]
         self.keys = KIND_STRING if kind.name == "application-properties" else KIND_SYMBOL
         self.declared_fields = (
             CompositeFields(COMPOSITES[kind.code]) if kind.code in COMPOSITES else None
@@ -148,7 +148,7 @@ SECTION_SPECS = [PlainSectionSpec(kind) for kind in KINDS]
 #: The descriptor code of the first section.
 _FIRST_SECTION_CODE = KINDS[0].code
 #: The markers of the types, by format code.
-_MARKER_BY_CODE = [f"${TYPE_NAMES[kind]}" if kind else "" for kind in KIND_OF]
+_MARKER_BY_CODE = [f"${TYPE_NAME_OF_KIND[kind]}" if kind else "" for kind in KIND_OF_FORMAT_CODE]
 _DOLLAR_BYTE = ord("$")
 _INFINITY = math.inf
 
@@ -223,7 +223,7 @@ class PlainReader(ValueReader):
 
     def generic(self, code: int) -> Any:
         """Convert a value of any type, whose format code was read, with a marker if needed."""
-        kind = KIND_OF[code]
+        kind = KIND_OF_FORMAT_CODE[code]
         if kind in {KIND_STRING, KIND_LONG, KIND_BOOLEAN, KIND_NULL}:
             return self.read(code)
         if kind == KIND_LIST:
@@ -241,7 +241,7 @@ class PlainReader(ValueReader):
 
     def marked(self, code: int) -> Any:
         """Convert a value whose format code was read, always with the marker of its type."""
-        kind = KIND_OF[code]
+        kind = KIND_OF_FORMAT_CODE[code]
         if kind == KIND_LIST:
             return {"$list": self.values(code)}
         if kind == KIND_MAP:
@@ -312,7 +312,7 @@ class PlainReader(ValueReader):
         for i in range(count):
             start = self.advance(1)
             code = self.buf[start]
-            pos = self.span(code) if KIND_OF[code] == key_kind else -1
+            pos = self.span(code) if KIND_OF_FORMAT_CODE[code] == key_kind else -1
             if pos < 0 or (self.pos > pos and self.buf[pos] == _DOLLAR_BYTE):
                 self.pos = start
                 is_text = key_kind == KIND_STRING
@@ -358,7 +358,7 @@ class PlainReader(ValueReader):
         # `default_code` encodes the elements again, which is slow for nested arrays.
         is_default = code in _ONE_BYTE_SIZE_CODES
         is_long = code > _ONE_BYTE_SIZE_CODES[0] and code & 0x10
-        kind = KIND_OF[code]
+        kind = KIND_OF_FORMAT_CODE[code]
         values = []
         for _ in range(count):
             if is_long and self.u32(self.pos) > _FOUR_BYTE_SIZE_THRESHOLD:
@@ -366,7 +366,7 @@ class PlainReader(ValueReader):
             values.append(self.unmarked(kind, code))
         self.pos = stop
         self.depth += 1
-        marked_array: Any = {"$array": TYPE_NAMES[kind]}
+        marked_array: Any = {"$array": TYPE_NAME_OF_KIND[kind]}
         if not is_default:
             octets = head + self.buf[start:stop]
             if default_code(decode_value(octets, limits=UNLIMITED)) != code:
@@ -384,11 +384,11 @@ class PlainReader(ValueReader):
         start = self.pos - 1
         self.enter(start)
         code = self.buf[self.advance(1)]
-        if is_generic and KIND_OF[code] == KIND_ULONG:
+        if is_generic and KIND_OF_FORMAT_CODE[code] == KIND_ULONG:
             pos = self.pos
             entry = find_composite(self.number(code))
             inner = self.buf[self.advance(1)]
-            if entry is not None and KIND_OF[inner] == KIND_LIST:
+            if entry is not None and KIND_OF_FORMAT_CODE[inner] == KIND_LIST:
                 list_pos = self.pos
                 self.pos = start
                 self.skip()
@@ -425,7 +425,7 @@ class PlainReader(ValueReader):
             code = self.buf[self.advance(1)]
             if code == 0x40:
                 continue
-            wire_kind = KIND_OF[code]
+            wire_kind = KIND_OF_FORMAT_CODE[code]
             kind = kinds[i]
             if wire_kind == kind or (
                 kind == KIND_MESSAGE_ID and wire_kind in {KIND_STRING, KIND_ULONG}
@@ -443,7 +443,7 @@ class PlainReader(ValueReader):
                     and wire_kind == KIND_ARRAY
                     and [*content] == ["$array", "values"]
                 )
-                if is_bare and content["$array"] == TYPE_NAMES[kind]:
+                if is_bare and content["$array"] == TYPE_NAME_OF_KIND[kind]:
                     content = content["values"]
                 converted[names[i]] = content
         self.ascend(outer)
@@ -452,7 +452,7 @@ class PlainReader(ValueReader):
     def section(self, spec: Any) -> Any:
         """Convert the value of a section, with a marker if it is of the wrong type."""
         code = self.buf[self.advance(1)]
-        kind = KIND_OF[code]
+        kind = KIND_OF_FORMAT_CODE[code]
         if spec.source == 0:
             return self.generic(code)
         if kind != spec.source:

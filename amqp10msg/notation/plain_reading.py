@@ -46,6 +46,7 @@ from amqp10msg.wire.kernel.codes import (
     KIND_MAP,
     KIND_MESSAGE_ID,
     KIND_NULL,
+    KIND_OF_TYPE_NAME,
     KIND_STRING,
     KIND_SYMBOL,
     KIND_TIMESTAMP,
@@ -54,8 +55,7 @@ from amqp10msg.wire.kernel.codes import (
     KIND_ULONG,
     KIND_UUID,
     PLACE_BODY,
-    TYPE_IDS,
-    TYPE_NAMES,
+    TYPE_NAME_OF_KIND,
 )
 from amqp10msg.wire.kernel.value_reader import decode_value
 from amqp10msg.wire.kernel.value_writer import ValueWriter, shared_code, timestamp_of
@@ -73,7 +73,7 @@ _KEY_BY_SPELLING = {
     for name in (key, key.replace("_", "-"))
 }
 #: The kernel's number of each AMQP type, by the type's marker in plain JSON, such as ``$uint``.
-_KIND_BY_MARKER = {f"${name}": TYPE_IDS[name] for name in TYPE_NAME_BY_CLASS.values()}
+_KIND_BY_MARKER = {f"${name}": KIND_OF_TYPE_NAME[name] for name in TYPE_NAME_BY_CLASS.values()}
 #: The markers of binaries, and the beginning of an error for another value.
 _BINARY_MARKERS = ("$base64", "$hex", "$binary")
 _BINARY_EXPECTATION = "expected text, $base64 or $hex"
@@ -583,7 +583,7 @@ class PlainWriter(ValueWriter):
         elif KIND_LIST <= kind <= KIND_ARRAY:
             self.item(plain)
             if _compound_kind(plain) != kind:
-                raise mismatch(f"expected a {TYPE_NAMES[kind]}", plain)
+                raise mismatch(f"expected a {TYPE_NAME_OF_KIND[kind]}", plain)
         elif kind == KIND_BINARY and isinstance(plain, dict):
             name = _marker_of(plain)
             if name is None:
@@ -621,7 +621,7 @@ class PlainWriter(ValueWriter):
         """Encode a float, a double or a decimal from a number or from its bits."""
         match = _HEX_PATTERN.fullmatch(plain) if isinstance(plain, str) else None
         if match is not None:
-            if len(match[1]) != 2 * BIT_PATTERN_WIDTHS[TYPE_NAMES[kind]]:
+            if len(match[1]) != 2 * BIT_PATTERN_WIDTHS[TYPE_NAME_OF_KIND[kind]]:
                 raise ValueError
             self.octet(_BITS_CODE_BY_KIND[kind])
             self.add(bytes.fromhex(match[1]))
@@ -629,7 +629,9 @@ class PlainWriter(ValueWriter):
             if isinstance(plain, bool) or not isinstance(plain, (str, int)) or _is_lengthy(plain):
                 raise ValueError
             try:
-                self.plain(kind, DECIMALS[TYPE_NAMES[kind]].from_decimal(decimal.Decimal(plain)))
+                self.plain(
+                    kind, DECIMALS[TYPE_NAME_OF_KIND[kind]].from_decimal(decimal.Decimal(plain))
+                )
             except decimal.InvalidOperation:
                 raise ValueError from None
         else:
@@ -746,7 +748,9 @@ _QUIET_NAN = Float.from_bits(0x7FC00000)
 _NON_FINITE_BY_NAME = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 #: Format codes of the types that can be written as bits, by kind.
 _BITS_CODE_BY_KIND = {
-    TYPE_IDS[row.type]: row.code for row in FORMAT_CODES.values() if row.type in BIT_PATTERN_WIDTHS
+    KIND_OF_TYPE_NAME[row.type]: row.code
+    for row in FORMAT_CODES.values()
+    if row.type in BIT_PATTERN_WIDTHS
 }
 #: Classes that check the text of a value, by kind. Other texts must be valid UTF-8.
 _TEXT_CHECK_BY_KIND: dict[int, Any] = {KIND_UUID: uuid.UUID, KIND_CHAR: Char, KIND_SYMBOL: Symbol}
@@ -868,7 +872,7 @@ def _kind_error(kind: int, plain: Any) -> NotationError:
         kind = _KIND_BY_SCALAR_CLASS.get(type(plain), 0)
         if kind == 0:
             return mismatch("expected a value", plain)
-    name = TYPE_NAMES[kind]
+    name = TYPE_NAME_OF_KIND[kind]
     if KIND_UBYTE <= kind <= KIND_LONG:
         if type(_parse_digits(plain)) is not int:
             return mismatch(f"expected an integer, for {name}", plain)
@@ -899,7 +903,7 @@ def _kind_error(kind: int, plain: Any) -> NotationError:
 
 def _number_error(kind: int, plain: Any) -> NotationError:
     """Return the error for an invalid float, double or decimal."""
-    name = TYPE_NAMES[kind]
+    name = TYPE_NAME_OF_KIND[kind]
     if isinstance(plain, str) and _HEX_PATTERN.fullmatch(plain):
         return mismatch(
             f"expected {2 * BIT_PATTERN_WIDTHS[name]} hex digits, for the bits of a {name}", plain

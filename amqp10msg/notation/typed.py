@@ -69,13 +69,13 @@ from amqp10msg.wire.kernel.codes import (
     KIND_LONG,
     KIND_MAP,
     KIND_NULL,
-    KIND_OF,
+    KIND_OF_FORMAT_CODE,
+    KIND_OF_TYPE_NAME,
     KIND_STRING,
     KIND_SYMBOL,
     KIND_TIMESTAMP,
     KIND_UBYTE,
-    TYPE_IDS,
-    TYPE_NAMES,
+    TYPE_NAME_OF_KIND,
 )
 from amqp10msg.wire.kernel.value_reader import ValueReader, decode_value
 from amqp10msg.wire.kernel.value_writer import ValueWriter
@@ -83,15 +83,17 @@ from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import FORMAT_CODES, INTEGERS
 
 #: Names of the AMQP types, by format code.
-_TYPE_NAME_BY_CODE = [TYPE_NAMES.get(kind, "") for kind in KIND_OF]
+_TYPE_NAME_BY_CODE = [TYPE_NAME_OF_KIND.get(kind, "") for kind in KIND_OF_FORMAT_CODE]
 _TYPE_NAME_BY_CODE[0] = "described"
 #: Widths in bytes of the types that are written as bit patterns, by format code; 0 for other types.
 _PATTERN_WIDTHS = bytes([BIT_PATTERN_WIDTHS.get(name, 0) for name in _TYPE_NAME_BY_CODE])
 #: The kernel's kind numbers, by type name.
-_KIND_BY_TYPE_NAME = {name: TYPE_IDS[name] for name in TYPE_NAME_BY_CLASS.values()}
+_KIND_BY_TYPE_NAME = {name: KIND_OF_TYPE_NAME[name] for name in TYPE_NAME_BY_CLASS.values()}
 #: Format codes of the types that are written as bit patterns, by kind number.
 _PATTERN_CODE_BY_KIND = {
-    TYPE_IDS[row.type]: row.code for row in FORMAT_CODES.values() if row.type in BIT_PATTERN_WIDTHS
+    KIND_OF_TYPE_NAME[row.type]: row.code
+    for row in FORMAT_CODES.values()
+    if row.type in BIT_PATTERN_WIDTHS
 }
 
 #: The descriptor code of the first section.
@@ -101,7 +103,9 @@ _FIRST_SECTION_CODE = KINDS[0].code
 _SECTION_NAMES = [kind.name for kind in KINDS]
 _SECTION_VALUE_TYPES = [kind.source for kind in KINDS]
 # The kind number of the type of a section's value; KIND_NULL for any type.
-_SECTION_VALUE_KINDS = bytes([TYPE_IDS.get(source, KIND_NULL) for source in _SECTION_VALUE_TYPES])
+_SECTION_VALUE_KINDS = bytes(
+    [KIND_OF_TYPE_NAME.get(source, KIND_NULL) for source in _SECTION_VALUE_TYPES]
+)
 _SECTION_INDEXES = {name: index for index, name in enumerate(_SECTION_NAMES)}
 _SECTION_DESCRIPTORS = [b"\x00\x53" + bytes((kind.code,)) for kind in KINDS]
 
@@ -160,7 +164,7 @@ class TypedReader(ValueReader):
     def content(self, code: int) -> Any:
         """Convert a value whose format code was read."""
         name = _TYPE_NAME_BY_CODE[code]
-        kind = KIND_OF[code]
+        kind = KIND_OF_FORMAT_CODE[code]
         if kind == KIND_STRING:
             return [name, self.read(code)]
         if KIND_UBYTE <= kind <= KIND_LONG or kind == KIND_TIMESTAMP:
@@ -254,7 +258,7 @@ class TypedReader(ValueReader):
     def section(self, index: int) -> Any:
         """Convert the value of the section `_SECTION_NAMES[index]`; return ``[name, content]``."""
         pos = self.pos
-        kind = KIND_OF[self.buf[pos]] if pos < self.end else KIND_NULL
+        kind = KIND_OF_FORMAT_CODE[self.buf[pos]] if pos < self.end else KIND_NULL
         if kind != _SECTION_VALUE_KINDS[index] or kind == KIND_NULL:
             return [_SECTION_NAMES[index], self.typed()]
         self.pos = pos + 1
@@ -605,7 +609,7 @@ def _code_of(typed: Any) -> int:
         (code,) = _from_hex(typed)
     except ValueError:
         raise mismatch("expected 2 hex digits", typed, "[1]") from None
-    if KIND_OF[code] == 0:
+    if KIND_OF_FORMAT_CODE[code] == 0:
         raise mismatch("expected a format code of Part 1, 1.6, such as a3", typed, "[1]")
     return code
 

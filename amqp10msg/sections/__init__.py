@@ -19,7 +19,7 @@ from amqp10msg.sections._classes import (
     to_milliseconds,
 )
 from amqp10msg.wire import kernel
-from amqp10msg.wire.kernel.codes import FIRST_CODE, PLACES, REPEATABLE
+from amqp10msg.wire.kernel.codes import FIRST_SECTION_CODE, IS_SECTION_REPEATABLE, PLACE_OF_SECTION
 
 __all__ = [
     "BARE_CODES",
@@ -98,16 +98,16 @@ _ROWS: tuple[tuple[str, str, type, str, str, bool], ...] = (
 #: All kinds in the order of their numeric descriptors, which is also their order in a message.
 KINDS: tuple[SectionKind, ...] = tuple(
     SectionKind(
-        FIRST_CODE + index,
+        FIRST_SECTION_CODE + index,
         f"amqp:{name}:{source}",
         name,
         attribute,
         cls,
         source,
         f"Part 3, {clause}",
-        order=PLACES[index],
+        order=PLACE_OF_SECTION[index],
         bare=bare,
-        repeatable=bool(REPEATABLE[index]),
+        repeatable=bool(IS_SECTION_REPEATABLE[index]),
     )
     for index, (name, attribute, cls, source, clause, bare) in enumerate(_ROWS)
 )

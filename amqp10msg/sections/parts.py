@@ -39,8 +39,8 @@ from amqp10msg.sections import (
 )
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import INVALID_FIELD, RESOURCE_LIMIT_EXCEEDED, DecodeError, EncodeError
-from amqp10msg.wire.kernel import FOLLOWERS, key_text
-from amqp10msg.wire.kernel.codes import FIRST_CODE
+from amqp10msg.wire.kernel import ALLOWED_NEXT_SECTIONS, key_text
+from amqp10msg.wire.kernel.codes import FIRST_SECTION_CODE
 from amqp10msg.wire.kernel.walk import elements_of, end_of, type_at
 from amqp10msg.wire.limits import UNLIMITED, Limits
 from amqp10msg.wire.primitives import AmqpMap, Described, Symbol, ULong
@@ -619,8 +619,11 @@ class MessageMap:
     def in_order(self) -> bool:
         """Whether the order of the sections is valid."""
         codes = [section.kind.code for section in self.sections]
-        previous = [-1, *(code - FIRST_CODE for code in codes)]
-        return all(FOLLOWERS[last + 1][code] for last, code in zip(previous, codes, strict=False))
+        previous = [-1, *(code - FIRST_SECTION_CODE for code in codes)]
+        return all(
+            ALLOWED_NEXT_SECTIONS[last + 1][code]
+            for last, code in zip(previous, codes, strict=False)
+        )
 
     def of(self, *names: str) -> Iterable[Section]:
         """Return the sections with these names, except those whose value has a wrong AMQP type.

@@ -19,7 +19,7 @@ from amqp10msg.translate._delivery import ADDED_HEADER_LETTERS, PER_DELIVERY_HEA
 from amqp10msg.translate.rabbitmq.sections import HEADER_BY_SAVED_SECTION
 from amqp10msg.translate.residual import NAME
 from amqp10msg.translate.table import INTEGER_TYPE_BY_LETTER, ROWS, Row, is_text
-from amqp10msg.wire.kernel.codes import MIN_SIZES
+from amqp10msg.wire.kernel.codes import MIN_SIZE_OF_FORMAT_CODE
 from amqp10msg.wire.primitives import (
     Array,
     Char,
@@ -181,7 +181,9 @@ def _is_amplified(array: Array) -> bool:
     """
     code = array.code
     return (
-        code is not None and MIN_SIZES[code] == 0 and len(array.values) > _MAX_ZERO_WIDTH_ELEMENTS
+        code is not None
+        and MIN_SIZE_OF_FORMAT_CODE[code] == 0
+        and len(array.values) > _MAX_ZERO_WIDTH_ELEMENTS
     )
 
 

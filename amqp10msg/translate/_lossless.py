@@ -59,7 +59,7 @@ from amqp10msg.wire.errors import AmqpError, DecodeError, EncodeError
 from amqp10msg.wire.kernel.codes import (
     APPLICATION_PROPERTIES_CODE,
     DELIVERY_ANNOTATIONS_CODE,
-    FIRST_CODE,
+    FIRST_SECTION_CODE,
     FOOTER_CODE,
     MESSAGE_ANNOTATIONS_CODE,
 )
@@ -344,14 +344,14 @@ def _whole_content(wire: bytes, message_format: int) -> dict[int, Any]:
 def _carry_whole(wire: bytes, message_format: int, notes: Notes) -> BasicMessage:
     """Translate the valid sections of an invalid message, and put all its bytes into a residual."""
     valid: list[bytes] = []
-    allowed = kernel.FOLLOWERS[0]
+    allowed = kernel.ALLOWED_NEXT_SECTIONS[0]
     for code, start, content, end in parts_of(wire):
         # Check each section separately: decoding the growing message for each section would take
         # quadratic time.
         if code < 0 or not allowed[code] or not _is_section(wire, code, content, end):
             continue
         valid.append(wire[start:end])
-        allowed = kernel.FOLLOWERS[code - FIRST_CODE + 1]
+        allowed = kernel.ALLOWED_NEXT_SECTIONS[code - FIRST_SECTION_CODE + 1]
     octets = b"".join(valid)
     draft = basic_draft_of(Message.decode(octets, limits=UNLIMITED), octets, notes)
     notes.add_carried(

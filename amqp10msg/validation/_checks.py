@@ -16,7 +16,7 @@ from amqp10msg.validation.rules import Occurrence
 from amqp10msg.validation.suspicion import REGISTERED_CODINGS, is_free_key, is_mime_type
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
-from amqp10msg.wire.kernel.codes import FIRST_CODE, order_rule
+from amqp10msg.wire.kernel.codes import FIRST_SECTION_CODE, order_rule
 from amqp10msg.wire.kernel.walk import end_of, text_at, type_at
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import AmqpMap, Array, Described, Symbol, ULong
@@ -123,7 +123,7 @@ def misplaced_sections(view: MessageMap, *, rule: str) -> Iterator[Occurrence]:
     earlier_sections = 0
     last = -1
     for section in view.sections:
-        name, index = section.kind.name, section.kind.code - FIRST_CODE
+        name, index = section.kind.name, section.kind.code - FIRST_SECTION_CODE
         if order_rule(index, last, earlier_sections) == rule:
             previous = KINDS[last].name
             texts = {

@@ -23,7 +23,12 @@ from amqp10msg.validation.suspicion import (
     Suspicion,
     ValueType,
 )
-from amqp10msg.wire.kernel.codes import KINDS, PLACE_BODY, PLACE_FOOTER, TYPE_NAMES
+from amqp10msg.wire.kernel.codes import (
+    KIND_OF_PYTHON_TYPE,
+    PLACE_BODY,
+    PLACE_FOOTER,
+    TYPE_NAME_OF_KIND,
+)
 from amqp10msg.wire.kernel.messages import Reader
 from amqp10msg.wire.kernel.value_reader import READ_FAULTS
 from amqp10msg.wire.limits import Limits
@@ -86,7 +91,9 @@ _NO_RULE_IDS: Final[frozenset[str]] = frozenset()
 
 def _classes_of_types(names: tuple[str, ...]) -> frozenset[type]:
     """Return the Python classes of decoded values of the AMQP types `names`."""
-    classes = {cls for cls, kind in KINDS.items() if TYPE_NAMES.get(kind) in names}
+    classes = {
+        cls for cls, kind in KIND_OF_PYTHON_TYPE.items() if TYPE_NAME_OF_KIND.get(kind) in names
+    }
     return frozenset(classes | {AmqpMap} if "map" in names else classes)
 
 

@@ -21,21 +21,21 @@ Coding: TypeAlias = Literal["gzip", "deflate", "zstd"]
 DEFAULT_LIMIT = 64 * 1024 * 1024
 
 #: The lowest and the highest compression level of each coding.
-_LEVELS = {"gzip": (0, 9), "deflate": (0, 9), "zstd": (-(2**17), 22)}
+_COMPRESSION_LEVEL_RANGES = {"gzip": (0, 9), "deflate": (0, 9), "zstd": (-(2**17), 22)}
 # Maximum number of content codings of one body. Real senders use one, whereas an attacker could
 # request many expensive passes.
 _MAX_CODINGS = 4
 # Size of the input of one zlib call, in bytes. It is small because zlib copies its unread input at
 # the end of each gzip member.
-_CHUNK_SIZE = 8 * 1024
+_ZLIB_INPUT_SIZE = 8 * 1024
 # Maximum number of zstd frames, since the decompressor copies its unread input at the end of each.
-_MAX_FRAMES = 64
-# RFC 9659 limits the window size of the content coding zstd.
-_ZSTD_WINDOW = 8 * 1024 * 1024
-_ALIASES = {"x-gzip": "gzip"}
+_MAX_ZSTD_FRAMES = 64
+# Maximum window size of zstd data in bytes, as RFC 9659 requires for the content coding zstd.
+_MAX_ZSTD_WINDOW_SIZE = 8 * 1024 * 1024
+_CODING_ALIASES = {"x-gzip": "gzip"}
 # Values of content-encoding that mean no compression. Clients of AMQP 0-9-1, such as Celery, write
 # character encodings there.
-_NOT_CODINGS = frozenset(
+_ENCODINGS_WITHOUT_COMPRESSION = frozenset(
     ("", "identity", "binary", "8bit", "7bit", "utf-8", "utf8", "us-ascii", "ascii")
 )
 
@@ -58,7 +58,7 @@ def compress(octets: bytes, coding: Coding, level: int | None = None) -> bytes:
     octets = as_bytes(octets, "compress")
     if level is not None:
         expect(level, int, "the level of compress", "an int")
-        low, high = _LEVELS.get(coding, (level, level))
+        low, high = _COMPRESSION_LEVEL_RANGES.get(coding, (level, level))
         if not low <= level <= high:
             raise ValueError(f"the level of {coding} must be {low} to {high}, got {level}")
     if coding == "gzip":
@@ -93,7 +93,11 @@ def decompress(octets: bytes, content_encoding: str, *, limit: int = DEFAULT_LIM
     expect(content_encoding, str, "the content_encoding of decompress", "a str")
     expect(limit, int, "the limit of decompress", "an int")
     names = [name.strip().lower() for name in content_encoding.split(",")]
-    codings = [_ALIASES.get(name, name) for name in names if name not in _NOT_CODINGS]
+    codings = [
+        _CODING_ALIASES.get(name, name)
+        for name in names
+        if name not in _ENCODINGS_WITHOUT_COMPRESSION
+    ]
     if len(codings) > _MAX_CODINGS:
         raise ContentError(f"{len(codings)} content codings: at most {_MAX_CODINGS} are allowed")
     for coding in reversed(codings):
@@ -124,7 +128,7 @@ def _inflate(octets: bytes, wbits: int, coding: str, limit: int) -> bytes:
         while True:
             chunk = unread
             if not chunk:
-                chunk = bytes(view[position : position + _CHUNK_SIZE])
+                chunk = bytes(view[position : position + _ZLIB_INPUT_SIZE])
                 position += len(chunk)
             if not chunk:
                 break
@@ -148,12 +152,12 @@ def _inflate(octets: bytes, wbits: int, coding: str, limit: int) -> bytes:
 
 def _decompress_zstd(octets: bytes, limit: int) -> bytes:
     zstandard = _zstandard()
-    reader = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+    reader = zstandard.ZstdDecompressor(max_window_size=_MAX_ZSTD_WINDOW_SIZE)
     output: list[bytes] = []
     remaining = limit
     unread = octets
     try:
-        for _ in range(_MAX_FRAMES):
+        for _ in range(_MAX_ZSTD_FRAMES):
             # `decompressobj` has no size limit, and `stream_reader` does not report a truncated
             # frame. So determine the size with `stream_reader` first.
             size = 0
@@ -172,7 +176,7 @@ def _decompress_zstd(octets: bytes, limit: int) -> bytes:
                 return b"".join(output)
     except zstandard.ZstdError as error:
         raise ContentError(f"the data is not valid zstd: {error}") from None
-    raise ContentError(f"more than {_MAX_FRAMES} zstd frames")
+    raise ContentError(f"more than {_MAX_ZSTD_FRAMES} zstd frames")
 
 
 def _too_large_error(coding: str, limit: int) -> ContentError:

@@ -1,8 +1,8 @@
 """The exceptions of the library, whose base class is `AmqpError`.
 
 Invalid bytes from a peer raise `DecodeError`. An invalid value of the caller raises `EncodeError`.
-These classes are also subclasses of `ValueError`. `ValidationError` stands with the violations that
-it reports, in `amqp10msg.validation`.
+These classes are also subclasses of `ValueError`. `ValidationError` and the violations that it
+reports are defined in `amqp10msg.validation`.
 """
 
 from __future__ import annotations
@@ -52,18 +52,17 @@ class AmqpError(Exception):
 
 # Data in another format than AMQP fails to decode at this offset or before.
 _MAX_OFFSET_OF_FOREIGN_DATA = 4
-_HEX = re.compile(rb"[0-9A-Fa-f\s]{8,}")
-_BASE64 = re.compile(rb"[0-9A-Za-z+/_-]{8,}={0,2}\s*")
-# Bytes 4 and 5 of a frame without an extended header are the data offset 2, and the type AMQP or
-# SASL.
-_FRAME_HEADERS = (b"\2\0", b"\2\1")
+_HEX_TEXT = re.compile(rb"[0-9A-Fa-f\s]{8,}")
+_BASE64_TEXT = re.compile(rb"[0-9A-Za-z+/_-]{8,}={0,2}\s*")
+# Bytes 4 and 5 of a frame without an extended header: the data offset 2, and the type AMQP or SASL.
+_OCTETS_4_AND_5_OF_FRAMES = (b"\2\0", b"\2\1")
 # Number of bytes to examine for a hint.
-_EXAMINED_BYTES = 4096
+_MAX_EXAMINED_BYTES = 4096
 
 
 # First bytes of compressed data, by the content-encoding. A zlib header, which begins deflate, has
 # one of these levels of compression with the default window.
-_COMPRESSED = {
+_COMPRESSION_MAGIC = {
     "gzip": (b"\x1f\x8b",),
     "zstd": (b"\x28\xb5\x2f\xfd",),
     "deflate": (b"\x78\x01", b"\x78\x9c", b"\x78\xda"),
@@ -72,27 +71,29 @@ _COMPRESSED = {
 
 def compression_of(data: bytes) -> str:
     """Return the content-encoding that the first bytes of `data` indicate; empty if none."""
-    return next((coding for coding, magic in _COMPRESSED.items() if data.startswith(magic)), "")
+    return next(
+        (coding for coding, magic in _COMPRESSION_MAGIC.items() if data.startswith(magic)), ""
+    )
 
 
 def _format_hint(data: bytes) -> str:
-    """Return the name of the other format that `data` seems to have, and what to do.
+    """Return the name of the format, other than AMQP, that `data` seems to have, and what to do.
 
     The hint is empty if the format is unknown.
     """
-    front = data[:_EXAMINED_BYTES]
+    front = data[:_MAX_EXAMINED_BYTES]
     if front.lstrip()[:1] in (b"{", b"["):
         return "JSON: amqp10msg.notation reads its JSON forms, from_typed and from_plain"
     if front.startswith(b"AMQP"):
         return "the protocol header that begins a connection, not a message"
     if coding := compression_of(front):
         return f"{coding}: decompress it first"
-    if _HEX.fullmatch(front):
+    if _HEX_TEXT.fullmatch(front):
         return "hex text: bytes.fromhex(text) gives the bytes"
-    if _BASE64.fullmatch(front):
+    if _BASE64_TEXT.fullmatch(front):
         return "base64 text: base64.b64decode(text) gives the bytes"
     size = int.from_bytes(front[:4], "big")
-    if 8 <= size <= len(data) and front[4:6] in _FRAME_HEADERS:
+    if 8 <= size <= len(data) and front[4:6] in _OCTETS_4_AND_5_OF_FRAMES:
         return "a frame of a 1.0 connection: the message is the payload of its transfer"
     if (
         front[:1] in (b"\1", b"\2", b"\3", b"\10")

@@ -16,15 +16,18 @@ _MAX_ITEMS = 1_000_000
 # Zero-width elements of an array cost the sender no bytes: ten bytes can announce 2^32 - 1 values.
 # All such arrays of one input share a budget. It grows with the input, so that many small messages
 # together get at most as many elements as one message of their total size.
-_MAX_ZERO_WIDTH = 65_536
-# Allows any number of array8, each of which has 4 bytes and at most 255 elements.
-_ZERO_WIDTH_PER_BYTE = 64
+_MAX_ZERO_WIDTH_ELEMENTS = 65_536
+# 64 elements per byte allow any number of arrays of the encoding array8, each of which has 4 bytes
+# and at most 255 elements.
+_MAX_ZERO_WIDTH_ELEMENTS_PER_BYTE = 64
 #: Number of zero-width elements that any input may have, which is the maximum count of an array8.
 FREE_ZERO_WIDTH = 255
-# Real data seldom compresses to less than a fiftieth of its size; zeros compress to a thousandth.
-_MAX_EXPANSION = 100
-# The product of this number and the size of any input fits into 64 bits.
-_MAX_PER_BYTE = 2**20
+# Maximum ratio of decompressed to compressed size. Real data seldom compresses to less than a
+# fiftieth of its size, whereas zeros compress to a thousandth.
+_MAX_EXPANSION_RATIO = 100
+# The highest value of `Limits.zero_width_per_byte`. Its product with the size of any input fits
+# into 64 bits.
+_HIGHEST_ZERO_WIDTH_PER_BYTE = 2**20
 _COUNT_VALIDATORS = [attrs.validators.ge(0), attrs.validators.le(2**62)]
 
 
@@ -57,24 +60,24 @@ class Limits:
         default=_MAX_DEPTH, validator=[attrs.validators.ge(1), attrs.validators.le(_MAX_DEPTH)]
     )
     items: int = attrs.field(default=_MAX_ITEMS, validator=_COUNT_VALIDATORS)
-    zero_width: int = attrs.field(default=_MAX_ZERO_WIDTH, validator=_COUNT_VALIDATORS)
+    zero_width: int = attrs.field(default=_MAX_ZERO_WIDTH_ELEMENTS, validator=_COUNT_VALIDATORS)
     size: int | None = attrs.field(
         default=None, validator=attrs.validators.optional(attrs.validators.ge(0))
     )
-    expansion: int = attrs.field(default=_MAX_EXPANSION, validator=_COUNT_VALIDATORS)
+    expansion: int = attrs.field(default=_MAX_EXPANSION_RATIO, validator=_COUNT_VALIDATORS)
     zero_width_per_byte: int = attrs.field(
-        default=_ZERO_WIDTH_PER_BYTE,
-        validator=[attrs.validators.ge(0), attrs.validators.le(_MAX_PER_BYTE)],
+        default=_MAX_ZERO_WIDTH_ELEMENTS_PER_BYTE,
+        validator=[attrs.validators.ge(0), attrs.validators.le(_HIGHEST_ZERO_WIDTH_PER_BYTE)],
     )
 
     def zero_width_of(self, size: int) -> int:
         """Return how many zero-width elements an input of `size` bytes may have."""
-        # ValueReader.begin, and read_message in the columns package, compute the same in C.
+        # ValueReader.begin, and read_message in the package columns, compute the same number in C.
         return min(self.zero_width, FREE_ZERO_WIDTH + self.zero_width_per_byte * size)
 
 
 DEFAULT_LIMITS = Limits()
-# For input that has already been decoded within the caller's limits.
+# Limits for decoding input again that has already been decoded within the caller's limits.
 UNLIMITED = Limits(
-    items=2**62, zero_width=2**62, expansion=2**62, zero_width_per_byte=_MAX_PER_BYTE
+    items=2**62, zero_width=2**62, expansion=2**62, zero_width_per_byte=_HIGHEST_ZERO_WIDTH_PER_BYTE
 )

@@ -29,13 +29,13 @@ __all__ = [
 T = TypeVar("T")
 
 # Limits of a repr: characters per string, bytes per binary, characters in total, levels of nesting.
-_MAX_TEXT = 1_000
-_MAX_BYTES = 200
-_MAX_REPR = 4_000
-_MAX_DEPTH = 30
-# Types whose repr is always short; and these and the other types that contain no values.
-_SHORT = {type(None), bool, int, float, uuid.UUID, Float, Char, *INTEGERS.values()}
-_SIMPLE = {str, bytes, Symbol, *_SHORT}
+_MAX_STRING_CHARACTERS = 1_000
+_MAX_BINARY_BYTES = 200
+_MAX_REPR_CHARACTERS = 4_000
+_MAX_NESTING_LEVELS = 30
+# Types whose repr is always short; and all types whose values contain no other values.
+_TYPES_WITH_SHORT_REPR = {type(None), bool, int, float, uuid.UUID, Float, Char, *INTEGERS.values()}
+_TYPES_WITHOUT_CONTENT = {str, bytes, Symbol, *_TYPES_WITH_SHORT_REPR}
 
 
 class Text:
@@ -52,19 +52,19 @@ class Text:
 
 def cut(value: Any) -> Any:
     """Return `value`; for long strings and bytes, a `Text` with their start and length instead."""
-    if isinstance(value, str) and len(value) > _MAX_TEXT:
-        return Text(f"{str(value[:_MAX_TEXT])!r}... ({len(value):,} characters)")
-    if isinstance(value, (bytes, bytearray, memoryview)) and len(value) > _MAX_BYTES:
-        return Text(f"{bytes(value[:_MAX_BYTES])!r}... ({len(value):,} bytes)")
+    if isinstance(value, str) and len(value) > _MAX_STRING_CHARACTERS:
+        return Text(f"{str(value[:_MAX_STRING_CHARACTERS])!r}... ({len(value):,} characters)")
+    if isinstance(value, (bytes, bytearray, memoryview)) and len(value) > _MAX_BINARY_BYTES:
+        return Text(f"{bytes(value[:_MAX_BINARY_BYTES])!r}... ({len(value):,} bytes)")
     return value
 
 
 class _LimitError(Exception):
-    """The repr has reached `_MAX_REPR` characters."""
+    """The repr has reached `_MAX_REPR_CHARACTERS` characters."""
 
 
 class _Buffer:
-    """A string buffer that stops growing at `_MAX_REPR` characters."""
+    """A string buffer that stops growing at `_MAX_REPR_CHARACTERS` characters."""
 
     __slots__ = ("pieces", "size")
 
@@ -76,17 +76,17 @@ class _Buffer:
         """Append text; raise _LimitError if the buffer then exceeds the limit."""
         self.pieces.append(text)
         self.size += len(text)
-        if self.size > _MAX_REPR:
+        if self.size > _MAX_REPR_CHARACTERS:
             raise _LimitError
 
 
 def short_repr(value: Any) -> str:
-    """Return the repr of a value, cut at `_MAX_REPR` characters. The time is limited, too."""
+    """Return the repr of a value, cut at `_MAX_REPR_CHARACTERS`. The time is limited, too."""
     out = _Buffer()
     try:
         _write(out, value, 0)
     except _LimitError:
-        return f"{''.join(out.pieces)[:_MAX_REPR]}..."
+        return f"{''.join(out.pieces)[:_MAX_REPR_CHARACTERS]}..."
     return "".join(out.pieces)
 
 
@@ -102,10 +102,11 @@ def with_bounded_repr(cls: type[T]) -> type[T]:
     return cls
 
 
-# Align cells to the left, which notebooks align to the right, and allow line breaks in long values.
-_CELL = 'style="text-align: left; min-width: 4em; overflow-wrap: anywhere"'
-_MAX_ROWS = 100
-_MAX_CELL = 200
+# HTML attributes of table cells: align them to the left, since notebooks align them to the right,
+# and allow line breaks in long values.
+_CELL_ATTRIBUTES = 'style="text-align: left; min-width: 4em; overflow-wrap: anywhere"'
+_MAX_TABLE_ROWS = 100
+_MAX_CELL_CHARACTERS = 200
 
 
 def html_table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -120,16 +121,23 @@ def html_table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) 
     from html import escape  # noqa: PLC0415  (only notebooks need it)
 
     cells_of_rows = [
-        [f"{cell[:_MAX_CELL]}…" if len(cell) > _MAX_CELL else cell for cell in row] for row in rows
+        [
+            f"{cell[:_MAX_CELL_CHARACTERS]}…" if len(cell) > _MAX_CELL_CHARACTERS else cell
+            for cell in row
+        ]
+        for row in rows
     ]
     if not cells_of_rows:
         return f"<p>{escape(title)}</p>"
-    omitted = len(cells_of_rows) - _MAX_ROWS
+    omitted = len(cells_of_rows) - _MAX_TABLE_ROWS
     if omitted > 0:
         title = f"{title}; {omitted:,} more rows are not shown"
-    lines = [f"<th {_CELL}>{escape(name)}</th>" for name in names]
-    for row in cells_of_rows[:_MAX_ROWS]:
-        lines += ["</tr><tr>", *(f"<td {_CELL}>{escape(encodable(cell))}</td>" for cell in row)]
+    lines = [f"<th {_CELL_ATTRIBUTES}>{escape(name)}</th>" for name in names]
+    for row in cells_of_rows[:_MAX_TABLE_ROWS]:
+        lines += [
+            "</tr><tr>",
+            *(f"<td {_CELL_ATTRIBUTES}>{escape(encodable(cell))}</td>" for cell in row),
+        ]
     caption = f'<caption style="text-align: left">{escape(title)}</caption>'
     return f"<table>{caption}<tr>{''.join(lines)}</tr></table>"
 
@@ -137,10 +145,12 @@ def html_table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) 
 def _write(out: _Buffer, value: Any, level: int, prefix: str = "") -> None:
     """Write `prefix` and the repr of a value."""
     cls = type(value)
-    if level > _MAX_DEPTH:
+    if level > _MAX_NESTING_LEVELS:
         out.add(f"{prefix}...")
-    elif cls in _SIMPLE:
-        out.add(f"{prefix}{value!r}" if cls in _SHORT else f"{prefix}{cut(value)!r}")
+    elif cls in _TYPES_WITHOUT_CONTENT:
+        out.add(
+            f"{prefix}{value!r}" if cls in _TYPES_WITH_SHORT_REPR else f"{prefix}{cut(value)!r}"
+        )
     else:
         out.add(prefix)
         _write_parts(out, cut(value), level)
@@ -183,7 +193,9 @@ def _write_parts(out: _Buffer, value: Any, level: int) -> None:
         _write(out, value.value, level + 1, ", value=")
         out.add(")")
     elif kind is tuple:
-        _write_between(out, "(", islice(value, _MAX_REPR), ",)" if len(value) == 1 else ")", level)
+        _write_between(
+            out, "(", islice(value, _MAX_REPR_CHARACTERS), ",)" if len(value) == 1 else ")", level
+        )
     else:
         out.add(repr(value))
 

@@ -29,7 +29,7 @@ from cpython.pythread cimport (
     PyThread_type_lock,
 )
 
-from amqp10msg.wire.kernel.codes import FOLLOWERS
+from amqp10msg.wire.kernel.codes import ALLOWED_NEXT_SECTIONS
 from amqp10msg.columns._cells import MIN_TIMESTAMP_MS, MAX_TIMESTAMP_MS
 from amqp10msg.columns._variant import MAX_VARIANT_BYTES
 from amqp10msg.sections import KINDS
@@ -63,7 +63,7 @@ cdef int FIRST_CODE = KINDS[0].code
 # For each section index + 1, a bit mask of the sections that may follow; index 0 is the start of
 # the message.
 cdef uint32_t[SECTIONS + 1] FOLLOWING
-for _place, _allowed in enumerate(FOLLOWERS):
+for _place, _allowed in enumerate(ALLOWED_NEXT_SECTIONS):
     FOLLOWING[<int> _place] = sum([_allowed[kind.code] << i for i, kind in enumerate(KINDS)])
 cdef int64_t FREE_ZERO_WIDTH = _limits.FREE_ZERO_WIDTH
 cdef int64_t FIRST = MIN_TIMESTAMP_MS

@@ -8,16 +8,16 @@ instead.
 from __future__ import annotations
 
 from amqp10msg.wire.kernel.codes import (
-    FOLLOWERS,
-    PLACES,
-    REPEATABLE,
+    ALLOWED_NEXT_SECTIONS,
+    IS_SECTION_REPEATABLE,
+    KIND_OF_TYPE_NAME,
+    PLACE_OF_SECTION,
     SHAPE_ANNOTATIONS,
     SHAPE_BINARY,
     SHAPE_COMPOSITE,
     SHAPE_PROPERTIES,
     SHAPE_SEQUENCE,
     SHAPE_VALUE,
-    TYPE_IDS,
     order_rule,
 )
 from amqp10msg.wire.kernel.messages import (
@@ -53,18 +53,18 @@ from amqp10msg.wire.kernel.writer import (
 )
 
 __all__ = [
+    "ALLOWED_NEXT_SECTIONS",
     "COMPILED",
-    "FOLLOWERS",
-    "PLACES",
+    "IS_SECTION_REPEATABLE",
+    "KIND_OF_TYPE_NAME",
+    "PLACE_OF_SECTION",
     "READ_FAULTS",
-    "REPEATABLE",
     "SHAPE_ANNOTATIONS",
     "SHAPE_BINARY",
     "SHAPE_COMPOSITE",
     "SHAPE_PROPERTIES",
     "SHAPE_SEQUENCE",
     "SHAPE_VALUE",
-    "TYPE_IDS",
     "Mapping",
     "Pattern",
     "Picks",

@@ -66,14 +66,14 @@ from amqp10msg.wire.primitives import (
     KIND_MESSAGE_ID,
     KIND_ADDRESS,
     KIND_FIELDS,
-    # Only for the writer, the Python types AmqpMap, datetime and Decimal.
+    # Kinds of values that only the writer uses: the Python types AmqpMap, datetime and Decimal.
     KIND_PAIRS,
     KIND_DATETIME,
     KIND_EXACT,
 ) = range(1, 33)
 
-#: The kinds, by the type names of Part 1 and of field declarations.
-TYPE_IDS: dict[str, int] = {
+#: The kind of each type name, in Part 1 and in field declarations.
+KIND_OF_TYPE_NAME: dict[str, int] = {
     "null": KIND_NULL,
     "boolean": KIND_BOOLEAN,
     "ubyte": KIND_UBYTE,
@@ -104,10 +104,10 @@ TYPE_IDS: dict[str, int] = {
     "address": KIND_ADDRESS,
     "fields": KIND_FIELDS,
 }
-TYPE_NAMES = {number: name for name, number in TYPE_IDS.items()}
-#: The expected types of fields for error texts, by kind.
-FIELD_TYPES = {
-    **TYPE_NAMES,
+TYPE_NAME_OF_KIND = {number: name for name, number in KIND_OF_TYPE_NAME.items()}
+#: The names of the expected types of fields, as error texts contain them, by kind.
+FIELD_TYPE_TEXTS = {
+    **TYPE_NAME_OF_KIND,
     KIND_MESSAGE_ID: "ulong, uuid, binary or string",
     KIND_ADDRESS: "string",
     KIND_FIELDS: "map with symbols as keys",
@@ -131,37 +131,39 @@ def _by_kind(numbers: dict[int, int]) -> bytes:
 
 
 #: The kind of each format code; 0 for bytes that are not format codes.
-KIND_OF = bytes(
-    TYPE_IDS[FORMAT_CODES[code].type] if code in FORMAT_CODES else 0 for code in range(256)
+KIND_OF_FORMAT_CODE = bytes(
+    KIND_OF_TYPE_NAME[FORMAT_CODES[code].type] if code in FORMAT_CODES else 0 for code in range(256)
 )
 #: The minimum size of a value after its format code, in bytes, by format code. It is the minimum
 #: size of an array element.
-MIN_SIZES = bytes(_min_size(code) for code in range(256))
-# The entries of `STEPS` for values with a size field of one byte, and of four bytes.
-SHORT_SIZE = 32
-LONG_SIZE = 33
+MIN_SIZE_OF_FORMAT_CODE = bytes(_min_size(code) for code in range(256))
+# The entries of `SKIP_LENGTH_OF_FORMAT_CODE` for values with a size field of one byte, and of four
+# bytes.
+ONE_BYTE_SIZE_FIELD = 32
+FOUR_BYTE_SIZE_FIELD = 33
 
 
 def _step(code: int) -> int:
-    """Return the entry of `STEPS` for a format code."""
+    """Return the entry of `SKIP_LENGTH_OF_FORMAT_CODE` for a format code."""
     if code not in FORMAT_CODES:
         return 0
     if code < 0xA0:
-        return 1 + MIN_SIZES[code]
-    return LONG_SIZE if code & 0x10 else SHORT_SIZE
+        return 1 + MIN_SIZE_OF_FORMAT_CODE[code]
+    return FOUR_BYTE_SIZE_FIELD if code & 0x10 else ONE_BYTE_SIZE_FIELD
 
 
-#: By format code, the size of a fixed-width value including the format code, in bytes; `SHORT_SIZE`
-#: or `LONG_SIZE` for other values; 0 for bytes that are not format codes.
-STEPS = bytes(_step(code) for code in range(256))
+#: By format code, the number of bytes to skip for a fixed-width value, including the format code;
+#: `ONE_BYTE_SIZE_FIELD` or `FOUR_BYTE_SIZE_FIELD` for other values; 0 for bytes that are not format
+#: codes.
+SKIP_LENGTH_OF_FORMAT_CODE = bytes(_step(code) for code in range(256))
 #: By kind, whether a field of this kind accepts a string.
-IS_STRING = _by_kind({KIND_STRING: 1, KIND_MESSAGE_ID: 1, KIND_ADDRESS: 1})
+KIND_ACCEPTS_STRING = _by_kind({KIND_STRING: 1, KIND_MESSAGE_ID: 1, KIND_ADDRESS: 1})
 
 #: By kind, whether it is the type of a message-id (Part 3, 3.2.11 to 3.2.14).
-IS_MESSAGE_ID = _by_kind({KIND_ULONG: 1, KIND_UUID: 1, KIND_BINARY: 1, KIND_STRING: 1})
+KIND_IS_MESSAGE_ID = _by_kind({KIND_ULONG: 1, KIND_UUID: 1, KIND_BINARY: 1, KIND_STRING: 1})
 
 #: By kind of integer, the format code of the encoding with the full width.
-WIDE_CODES = _by_kind(
+FULL_WIDTH_CODE_OF_KIND = _by_kind(
     {
         KIND_UBYTE: 0x50,
         KIND_USHORT: 0x60,
@@ -175,16 +177,22 @@ WIDE_CODES = _by_kind(
     }
 )
 #: By kind of integer, the full width in bytes; 0 for other kinds.
-WIDTHS = bytes(MIN_SIZES[code] if code else 0 for code in WIDE_CODES)
+INTEGER_WIDTH_OF_KIND = bytes(
+    MIN_SIZE_OF_FORMAT_CODE[code] if code else 0 for code in FULL_WIDTH_CODE_OF_KIND
+)
 #: By kind of integer, the format code of the one-byte encoding; 0 if there is none.
-SMALL_CODES = _by_kind({KIND_UINT: 0x52, KIND_ULONG: 0x53, KIND_INT: 0x54, KIND_LONG: 0x55})
+ONE_BYTE_CODE_OF_KIND = _by_kind(
+    {KIND_UINT: 0x52, KIND_ULONG: 0x53, KIND_INT: 0x54, KIND_LONG: 0x55}
+)
 #: By kind of integer, the format code of the encoding of zero without data; 0 if there is none.
-ZERO_CODES = _by_kind({KIND_UINT: 0x43, KIND_ULONG: 0x44})
+ZERO_CODE_OF_KIND = _by_kind({KIND_UINT: 0x43, KIND_ULONG: 0x44})
 #: By kind, whether it is a signed integer.
-SIGNED = _by_kind(dict.fromkeys((KIND_BYTE, KIND_SHORT, KIND_INT, KIND_LONG, KIND_TIMESTAMP), 1))
+IS_SIGNED_KIND = _by_kind(
+    dict.fromkeys((KIND_BYTE, KIND_SHORT, KIND_INT, KIND_LONG, KIND_TIMESTAMP), 1)
+)
 
 #: The kinds by Python type, for values whose Python type determines their AMQP type.
-KINDS: dict[type, int] = {
+KIND_OF_PYTHON_TYPE: dict[type, int] = {
     str: KIND_STRING,
     int: KIND_LONG,
     bool: KIND_BOOLEAN,
@@ -219,7 +227,7 @@ KINDS: dict[type, int] = {
 
 #: The values of the format codes 0x50 to 0x54, by format code minus 0x50 and by their byte of data.
 #: A lookup costs less than creating the object.
-OF_OCTET: list[list[Any]] = [
+VALUES_OF_ONE_BYTE: list[list[Any]] = [
     [UByte(i) for i in range(256)],
     [Byte(i - 256 if i > 127 else i) for i in range(256)],
     [UInt(i) for i in range(256)],
@@ -230,12 +238,12 @@ OF_OCTET: list[list[Any]] = [
 # Maximum number of keys of a dict that are numbers, timestamps or UUIDs; a larger map becomes an
 # AmqpMap. Python hashes such keys without a secret, so that a peer can choose keys with equal
 # hashes, which make insertion quadratic (about 5 ms for this number of keys).
-MAX_GUESSABLE = 4096
+MAX_KEYS_WITH_GUESSABLE_HASH = 4096
 
 
 def _usual_codes(kind: int) -> bytes:
-    """Return the entry of `IS_USUAL_CODE` for a kind."""
-    codes = {0x40, 0xA1} if IS_STRING[kind] else {0x40}
+    """Return the entry of `IS_USUAL_CODE_OF_KIND` for a kind."""
+    codes = {0x40, 0xA1} if KIND_ACCEPTS_STRING[kind] else {0x40}
     codes |= {
         KIND_BOOLEAN: {0x41, 0x42},
         KIND_UBYTE: {0x50},
@@ -250,7 +258,7 @@ def _usual_codes(kind: int) -> bytes:
 
 
 #: Whether the fast path reads a field, by the kind of the field and the format code of its value.
-IS_USUAL_CODE = [_usual_codes(kind) for kind in range(KIND_COUNT)]
+IS_USUAL_CODE_OF_KIND = [_usual_codes(kind) for kind in range(KIND_COUNT)]
 
 # Shapes of sections and composites.
 (
@@ -281,7 +289,7 @@ IS_USUAL_CODE = [_usual_codes(kind) for kind in range(KIND_COUNT)]
 
 # The number of a section is its code minus the code of the header. Sections are ordered by number,
 # but a message has only one of the three kinds of body.
-FIRST_CODE = 0x70
+FIRST_SECTION_CODE = 0x70
 (
     HEADER,
     DELIVERY_ANNOTATIONS,
@@ -305,30 +313,35 @@ SECTION_COUNT = 9
     AMQP_SEQUENCE_CODE,
     AMQP_VALUE_CODE,
     FOOTER_CODE,
-) = range(FIRST_CODE, FIRST_CODE + SECTION_COUNT)
+) = range(FIRST_SECTION_CODE, FIRST_SECTION_CODE + SECTION_COUNT)
 #: The position of each section in a message, by its number. The kinds of body share a position.
-PLACES = bytes((0, 1, 2, 3, 4, 5, 5, 5, 6))
+PLACE_OF_SECTION = bytes((0, 1, 2, 3, 4, 5, 5, 5, 6))
 #: Whether a section may occur several times, by its number.
-REPEATABLE = bytes((0, 0, 0, 0, 0, 1, 1, 0, 0))
+IS_SECTION_REPEATABLE = bytes((0, 0, 0, 0, 0, 1, 1, 0, 0))
 
 
 def _followers(last: int) -> bytes:
-    """Return the entry of `FOLLOWERS` for a previous section; -1 for the start of the message."""
+    """Return the entry of `ALLOWED_NEXT_SECTIONS` for the previous section `last`.
+
+    `last` is -1 at the start of the message.
+    """
     sections = range(SECTION_COUNT)
     allowed = {
-        FIRST_CODE + section
+        FIRST_SECTION_CODE + section
         for section in sections
-        if last < 0 or PLACES[section] > PLACES[last] or (section == last and REPEATABLE[section])
+        if last < 0
+        or PLACE_OF_SECTION[section] > PLACE_OF_SECTION[last]
+        or (section == last and IS_SECTION_REPEATABLE[section])
     }
     return bytes(code in allowed for code in range(256))
 
 
 #: Whether a section may follow another (Part 3, 3.2), by the number of the previous section plus 1
 #: (0 for the start of the message), and by the code of the section.
-FOLLOWERS = [_followers(last) for last in range(-1, SECTION_COUNT)]
+ALLOWED_NEXT_SECTIONS = [_followers(last) for last in range(-1, SECTION_COUNT)]
 
-# Indexes in the list of attributes from which a message is built. The first indexes are the
-# positions in `PLACES`.
+# Indexes in the list of the attributes of a message. The indexes 0 to 6 are the values of
+# `PLACE_OF_SECTION`.
 PLACE_BODY = 5
 PLACE_FOOTER = 6
 PLACE_WIRE = 8
@@ -344,27 +357,30 @@ def order_rule(section: int, last: int, earlier_sections: int) -> str:
             the first. -1 if there is no earlier section.
         earlier_sections: the earlier sections, as bits.
     """
-    if FOLLOWERS[last + 1][FIRST_CODE + section]:
+    if ALLOWED_NEXT_SECTIONS[last + 1][FIRST_SECTION_CODE + section]:
         return ""
-    if PLACES[section] == PLACES[last] == PLACE_BODY and section != last:
+    if PLACE_OF_SECTION[section] == PLACE_OF_SECTION[last] == PLACE_BODY and section != last:
         return "mixed-body-sections"
-    if section == last or (earlier_sections >> section & 1 and PLACES[section] != PLACE_BODY):
+    if section == last or (
+        earlier_sections >> section & 1 and PLACE_OF_SECTION[section] != PLACE_BODY
+    ):
         return "duplicate-section"
     return "section-out-of-order"
 
 
 # Registries, which the declarations of sections and composites fill when they are imported.
 #: The declarations (`writer.Spec`) by class.
-SPECS: dict[type, Any] = {}
+SPEC_OF_CLASS: dict[type, Any] = {}
 #: The declarations of the nine sections, in the order of their codes.
-SECTIONS: list[Any] = []
+SECTION_SPECS: list[Any] = []
 #: The declarations of the three body sections.
-BODIES: list[Any] = []
+BODY_SECTION_SPECS: list[Any] = []
 #: The codes of sections by descriptor, which is a number, or a symbol as bytes.
-CODES: dict[Any, int] = {}
+SECTION_CODE_OF_DESCRIPTOR: dict[Any, int] = {}
 #: The names of sections and of their fields by descriptor, for the paths in errors.
-NAMES: dict[Any, Any] = {}
-#: The `Slots` of Message, and the function that decodes leniently.
-MESSAGE: list[Any] = []
+NAMES_OF_DESCRIPTOR: dict[Any, Any] = {}
+#: The arguments of `register_message`: the `Slots` of Message, the function that decodes leniently,
+#: and the function that returns the error for the first fault.
+REGISTERED_MESSAGE: list[Any] = []
 #: The class of the results of `scan`.
-SCAN: list[Any] = []
+REGISTERED_SCAN_CLASS: list[Any] = []

@@ -16,7 +16,7 @@ ctypedef const uint8_t* cursor
 
 # The results of reading or writing a value, a section or a row.
 cdef enum:
-    FULL = -1  # the output has no room for it
+    FULL = -1  # the output has no room for the value
     UNSUPPORTED = 0    # the Python implementation must handle it
     OK = 1   # it was read or written
     ABSENT = 2 # it does not exist

@@ -14,44 +14,44 @@ from amqp10msg.wire.errors import (
     EncodeError,
 )
 from amqp10msg.wire.kernel.codes import (
+    ALLOWED_NEXT_SECTIONS,
     AMQP_VALUE,
-    CODES,
-    FIELD_TYPES,
-    FIRST_CODE,
-    FOLLOWERS,
+    FIELD_TYPE_TEXTS,
+    FIRST_SECTION_CODE,
     FOOTER,
     FOOTER_CODE,
-    IS_MESSAGE_ID,
     KIND_ADDRESS,
     KIND_ANY,
     KIND_ARRAY,
     KIND_DESCRIBED,
     KIND_FIELDS,
+    KIND_IS_MESSAGE_ID,
     KIND_LONG,
     KIND_MAP,
     KIND_MESSAGE_ID,
-    KIND_OF,
+    KIND_OF_FORMAT_CODE,
     KIND_STRING,
     KIND_SYMBOL,
     KIND_TIMESTAMP,
     KIND_UBYTE,
     KIND_ULONG,
-    MAX_GUESSABLE,
-    MESSAGE,
-    NAMES,
+    MAX_KEYS_WITH_GUESSABLE_HASH,
+    NAMES_OF_DESCRIPTOR,
     PLACE_BODY,
     PLACE_FOOTER,
     PLACE_LENIENT,
+    PLACE_OF_SECTION,
     PLACE_WIRE,
-    PLACES,
-    SCAN,
-    SECTIONS,
+    REGISTERED_MESSAGE,
+    REGISTERED_SCAN_CLASS,
+    SECTION_CODE_OF_DESCRIPTOR,
+    SECTION_SPECS,
     SHAPE_ANNOTATIONS,
     SHAPE_BINARY,
     SHAPE_COMPOSITE,
     SHAPE_PROPERTIES,
     SHAPE_VALUE,
-    TYPE_NAMES,
+    TYPE_NAME_OF_KIND,
     order_rule,
 )
 from amqp10msg.wire.kernel.value_reader import READ_FAULTS, ValueReader, is_local, octets_of
@@ -62,7 +62,7 @@ from amqp10msg.wire.primitives import AmqpMap, Symbol
 
 # Each section that `scan` returns counts as this many items of `Limits.items`: its tuple and
 # numbers need about 170 bytes.
-_PART_ITEMS = 4
+_ITEMS_PER_SCANNED_SECTION = 4
 
 
 class Reader(ValueReader):
@@ -76,7 +76,7 @@ class Reader(ValueReader):
 
         `spec` is the declaration of the composite, and `index` the index of the field.
         """
-        wire_kind = KIND_OF[code]
+        wire_kind = KIND_OF_FORMAT_CODE[code]
         if wire_kind == kind:
             if KIND_UBYTE <= kind <= KIND_LONG or kind == KIND_TIMESTAMP:
                 return self.number(code)
@@ -86,7 +86,7 @@ class Reader(ValueReader):
             return self.read(code)
         if (
             kind == KIND_ANY
-            or (kind == KIND_MESSAGE_ID and IS_MESSAGE_ID[wire_kind])
+            or (kind == KIND_MESSAGE_ID and KIND_IS_MESSAGE_ID[wire_kind])
             or (kind == KIND_ADDRESS and wire_kind == KIND_STRING)
         ):
             return self.read(code)
@@ -108,8 +108,8 @@ class Reader(ValueReader):
         if self.lenient:
             return self.read(code)
         raise DecodeError(
-            f"{spec.names[index]} must be {FIELD_TYPES[kind]}, "
-            f"not {TYPE_NAMES[wire_kind or KIND_DESCRIBED]}",
+            f"{spec.names[index]} must be {FIELD_TYPE_TEXTS[kind]}, "
+            f"not {TYPE_NAME_OF_KIND[wire_kind or KIND_DESCRIBED]}",
             self.pos - 1,
             rule="field-type",
             condition=INVALID_FIELD,
@@ -164,11 +164,11 @@ class Reader(ValueReader):
 
     def wrong_value(self, spec: Any, code: int, expected: str, pos: int) -> DecodeError:
         """Return the error for the value of a section or composite with a wrong type."""
-        wire_kind = KIND_OF[code]
+        wire_kind = KIND_OF_FORMAT_CODE[code]
         if code != 0 and wire_kind == 0:
             return self.unknown(code, pos)
         return DecodeError(
-            f"{spec.name} must be {expected}, not {TYPE_NAMES[wire_kind or KIND_DESCRIBED]}",
+            f"{spec.name} must be {expected}, not {TYPE_NAME_OF_KIND[wire_kind or KIND_DESCRIBED]}",
             pos,
             rule="section-value-type",
             condition=INVALID_FIELD,
@@ -197,16 +197,16 @@ class Reader(ValueReader):
         for _ in range(count >> 1):
             key_pos = self.advance(1)
             code = self.buf[key_pos]
-            key_kind = KIND_OF[code]
+            key_kind = KIND_OF_FORMAT_CODE[code]
             if annotations:
                 if key_kind != KIND_SYMBOL:
                     if key_kind != KIND_ULONG:
                         raise self.wrong_key(spec, code, "a symbol or a ulong", key_pos)
                     guessable += 1
-                    if guessable > MAX_GUESSABLE:
+                    if guessable > MAX_KEYS_WITH_GUESSABLE_HASH:
                         raise DecodeError(
-                            f"more than {MAX_GUESSABLE} keys are ulongs, which a peer could "
-                            "choose to make the map slow: use symbols",
+                            f"more than {MAX_KEYS_WITH_GUESSABLE_HASH} keys are ulongs, which a "
+                            "peer could choose to make the map slow: use symbols",
                             key_pos,
                             rule="keys-limit",
                             condition=RESOURCE_LIMIT_EXCEEDED,
@@ -253,12 +253,12 @@ class Reader(ValueReader):
 
     def wrong_key(self, spec: Any, code: int, expected: str, pos: int) -> DecodeError:
         """Return the error for a map key of the wrong type."""
-        wire_kind = KIND_OF[code]
+        wire_kind = KIND_OF_FORMAT_CODE[code]
         if code != 0 and wire_kind == 0:
             return self.unknown(code, pos)
         return DecodeError(
             f"a key of {spec.name} must be {expected}, "
-            f"not {TYPE_NAMES[wire_kind or KIND_DESCRIBED]}",
+            f"not {TYPE_NAME_OF_KIND[wire_kind or KIND_DESCRIBED]}",
             pos,
             rule=f"{spec.name}-key-type",
             condition=INVALID_FIELD,
@@ -293,19 +293,19 @@ class Reader(ValueReader):
             return -1
         if self.end - pos > 2 and buf[pos + 1] == 0x53:
             code = buf[pos + 2]
-            if FIRST_CODE <= code <= FOOTER_CODE:
+            if FIRST_SECTION_CODE <= code <= FOOTER_CODE:
                 self.pos = pos + 3
                 return code
         pos += 1
         code = buf[pos] if pos < self.end else 0
-        kind = KIND_OF[code]
+        kind = KIND_OF_FORMAT_CODE[code]
         known_code = None
         self.pos = pos + 1
         if kind == KIND_ULONG:
-            known_code = CODES.get(self.number(code))
+            known_code = SECTION_CODE_OF_DESCRIPTOR.get(self.number(code))
         elif kind == KIND_SYMBOL:
             pos = self.span(code)
-            known_code = CODES.get(buf[pos : self.pos])
+            known_code = SECTION_CODE_OF_DESCRIPTOR.get(buf[pos : self.pos])
         return -1 if known_code is None else known_code
 
     def odd_section(self, last: int, positions: int, start: int) -> int:
@@ -319,10 +319,10 @@ class Reader(ValueReader):
         Raises:
             DecodeError: the value is not a section, or a section that must not follow `last`.
         """
-        index = self.section_code() - FIRST_CODE
+        index = self.section_code() - FIRST_SECTION_CODE
         if index < 0:
             raise self.no_section(start)
-        if not FOLLOWERS[last + 1][FIRST_CODE + index]:
+        if not ALLOWED_NEXT_SECTIONS[last + 1][FIRST_SECTION_CODE + index]:
             raise self.misplaced(index, last, positions, start)
         return index
 
@@ -330,7 +330,7 @@ class Reader(ValueReader):
         """Read the value after a section's descriptor, which the fast path did not read."""
         if index == AMQP_VALUE:
             return self.wrapped(index, self.value())
-        return self.section(SECTIONS[index])
+        return self.section(SECTION_SPECS[index])
 
     def no_section(self, start: int) -> DecodeError:
         """Return the error for a value at `start` that is not a section."""
@@ -355,17 +355,17 @@ class Reader(ValueReader):
 
     def misplaced(self, index: int, last: int, positions: int, start: int) -> DecodeError:
         """Return the error for a section that must not follow the earlier sections."""
-        name = SECTIONS[index].name
+        name = SECTION_SPECS[index].name
         earlier_sections = sum(
-            [1 << i for i, position in enumerate(PLACES) if positions >> position & 1]
+            [1 << i for i, position in enumerate(PLACE_OF_SECTION) if positions >> position & 1]
         )
         rule = order_rule(index, last, earlier_sections)
         if rule == "duplicate-section":
             reason = f"duplicate {name} section"
         elif rule == "mixed-body-sections":
-            reason = f"{name} beside {SECTIONS[last].name}: a body has sections of one kind"
+            reason = f"{name} beside {SECTION_SPECS[last].name}: a body has sections of one kind"
         else:
-            reason = f"{name} must precede {SECTIONS[last].name}"
+            reason = f"{name} must precede {SECTION_SPECS[last].name}"
         return DecodeError(reason, start, rule=rule)
 
     def part(self) -> int:
@@ -374,7 +374,7 @@ class Reader(ValueReader):
         Returns -1 for a value that is not a section.
         """
         start = self.pos
-        self.items_left -= _PART_ITEMS
+        self.items_left -= _ITEMS_PER_SCANNED_SECTION
         if self.items_left < 0:
             raise self.exceeded("items limit: there are too many sections", start)
         code = self.section_code()
@@ -449,7 +449,7 @@ def decode_message(
     """
     if not strict:
         limits = DEFAULT_LIMITS if limits is None else limits
-        return MESSAGE[1](cls, data, limits, message_format)
+        return REGISTERED_MESSAGE[1](cls, data, limits, message_format)
     # Use None for the default limits, because threads contend when they count references to the
     # same object.
     if limits is not None and limits is not DEFAULT_LIMITS:
@@ -461,7 +461,7 @@ def decode_message(
     try:
         return reader.read_message(cls, message_format)
     except READ_FAULTS as error:
-        raise MESSAGE[2](reader.fault(error, NAMES), limits) from None
+        raise REGISTERED_MESSAGE[2](reader.fault(error, NAMES_OF_DESCRIPTOR), limits) from None
 
 
 # Maximum size in bytes of the messages for which `encode_message` calls
@@ -541,7 +541,7 @@ def splice(data: Any, limits: Any, replaced: Any, ordered: bool) -> Any:
         start = reader.pos
         code = FOOTER
         if start < reader.end:
-            code = reader.part() - FIRST_CODE
+            code = reader.part() - FIRST_SECTION_CODE
             if code < last or code < 0:
                 raise DecodeError(
                     "the sections are not in the order of Part 3, 3.2, so the place of a section "
@@ -557,7 +557,7 @@ def splice(data: Any, limits: Any, replaced: Any, ordered: bool) -> Any:
                 if copied_end < start:
                     writer.copy(data, copied_end, start)
                     copied_end = start
-                spec = SECTIONS[next_index]
+                spec = SECTION_SPECS[next_index]
                 if type(section) is not spec.cls:
                     check_section(spec, section)
                 writer.section(spec, section)
@@ -616,8 +616,8 @@ def scan(data: Any, *, limits: Any = None) -> Any:
                 ordered = False
             last = code
     except READ_FAULTS as error:
-        raise reader.fault(error, NAMES) from None
-    kind: Any = SCAN[0]
+        raise reader.fault(error, NAMES_OF_DESCRIPTOR) from None
+    kind: Any = REGISTERED_SCAN_CLASS[0]
     scanned = kind.__new__(kind)
     scanned.data = data
     scanned.limits = limits
@@ -635,7 +635,7 @@ def write_message(message: Any) -> Any:
 
 def attributes_of(message: Any) -> Any:
     """Return the attributes of a message, in the order of `Cursor.read_message`."""
-    layout: Any = MESSAGE[0]
+    layout: Any = REGISTERED_MESSAGE[0]
     return layout.values(message)
 
 
@@ -646,10 +646,10 @@ def write_sections(attributes: Any) -> Any:
     body = attributes[PLACE_BODY]
     try:
         for index in range(PLACE_BODY):
-            if not writer.whole(SECTIONS[index], attributes[index]):
+            if not writer.whole(SECTION_SPECS[index], attributes[index]):
                 return None
         if (body is None or writer.body(body)) and writer.whole(
-            SECTIONS[FOOTER], attributes[PLACE_FOOTER]
+            SECTION_SPECS[FOOTER], attributes[PLACE_FOOTER]
         ):
             return writer.finish()
     except (EncodeError, RecursionError, UnicodeEncodeError):
@@ -709,7 +709,7 @@ def with_original_sections(original: Any, encoded: Any) -> Any:
             if next_code <= old_code:
                 return None
             old_code = next_code
-        spec = SECTIONS[code - FIRST_CODE]
+        spec = SECTION_SPECS[code - FIRST_SECTION_CODE]
         if old_code == code and not sections_differ(
             old_reader, old_start, spec, new_reader, new_start
         ):

@@ -8,9 +8,10 @@ from typing import Any
 from amqp10msg.wire.kernel.walk import DESCRIPTOR, MISSING, Value, end_of, text_at, type_at, walk
 
 # Maximum number of levels in a path; deeper levels are replaced by an ellipsis.
-_MAX_LEVELS = 32
-# Maximum number of values to walk; after it, the path of an enclosing value is returned.
-_MAX_STEPS = 10_000
+_MAX_PATH_LEVELS = 32
+# Maximum number of values to walk. After this number, `path_of` returns the path of an enclosing
+# value.
+_MAX_WALKED_VALUES = 10_000
 
 Names = Mapping[Any, tuple[str, tuple[str, ...]]]
 
@@ -27,7 +28,7 @@ def path_of(data: bytes, offset: int, names: Names) -> str:
         names: the name and field names of composites, by numeric or symbolic descriptor.
     """
     start = 0
-    for _ in range(_MAX_STEPS):
+    for _ in range(_MAX_WALKED_VALUES):
         end = end_of(data, start, min(offset + 1, len(data)))
         if not 0 <= end <= offset or end == len(data):
             break
@@ -44,7 +45,7 @@ def path_of(data: bytes, offset: int, names: Names) -> str:
             # of its first part.
             if value.offset == offset:
                 break
-        if step > _MAX_STEPS:
+        if step > _MAX_WALKED_VALUES:
             innermost, suffix = parent, "[…]" if parent else ""
             break
         if value.fault == MISSING and parent is not None and parent.code and parent.is_map:
@@ -92,7 +93,7 @@ def _path(data: bytes, innermost: Value, names: Names) -> str:
             path += f"[{value.index_in_parent}]"
         fields = None
         level += 1
-        if level > _MAX_LEVELS:
+        if level > _MAX_PATH_LEVELS:
             path += "…"
             break
     return path.lstrip(".")

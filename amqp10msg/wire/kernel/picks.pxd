@@ -4,11 +4,11 @@ from amqp10msg.wire.kernel.messages cimport Reader
 from amqp10msg.wire.kernel.twin cimport Keys, QuickPicks
 from amqp10msg.wire.kernel.writer cimport Spec
 
-cdef object DEFAULT_LIMITS, _ABSENT
-cdef bytes KIND_OF
-cdef dict NAMES
-cdef list SECTIONS
-cdef int AMQP_SEQUENCE, DATA, FIRST_CODE, FOOTER, FOOTER_CODE, KIND_STRING, KIND_SYMBOL
+cdef object DEFAULT_LIMITS, _NOT_READ
+cdef bytes KIND_OF_FORMAT_CODE
+cdef dict NAMES_OF_DESCRIPTOR
+cdef list SECTION_SPECS
+cdef int AMQP_SEQUENCE, DATA, FIRST_SECTION_CODE, FOOTER, FOOTER_CODE, KIND_STRING, KIND_SYMBOL
 cdef int KIND_ULONG, SHAPE_ANNOTATIONS, SHAPE_COMPOSITE, SHAPE_PROPERTIES
 
 

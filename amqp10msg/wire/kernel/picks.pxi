@@ -63,11 +63,11 @@ cdef inline const unsigned char *after(
     if at >= stop:
         return NULL
     size = STEP_OF[at[0]]
-    if size == SHORT_SIZE:
+    if size == ONE_BYTE_SIZE_FIELD:
         if stop - at < 2:
             return NULL
         size = 2 + <Py_ssize_t>at[1]
-    elif size > SHORT_SIZE:
+    elif size > ONE_BYTE_SIZE_FIELD:
         if stop - at < 5:
             return NULL
         size = 5 + <Py_ssize_t>amqp_load32(<const char *>at + 1)
@@ -87,7 +87,10 @@ cdef inline object text_at(const unsigned char *at, const unsigned char *end, in
 
 
 cdef inline object field_at(const unsigned char *at, const unsigned char *end):
-    """Return the value of a field, whose format code must be usual (`IS_USUAL_CODE` in `codes`)."""
+    """Return the value of a field, whose format code must be usual.
+
+    See `IS_USUAL_CODE_OF_KIND` in `codes`.
+    """
     cdef int code = at[0]
     if code == 0xA1 or code == 0xA3 or code == 0xA0:
         return text_at(at, end, code)

@@ -9,15 +9,15 @@ from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel.codes import (
     AMQP_SEQUENCE,
     DATA,
-    FIRST_CODE,
+    FIRST_SECTION_CODE,
     FOOTER,
     FOOTER_CODE,
-    KIND_OF,
+    KIND_OF_FORMAT_CODE,
     KIND_STRING,
     KIND_SYMBOL,
     KIND_ULONG,
-    NAMES,
-    SECTIONS,
+    NAMES_OF_DESCRIPTOR,
+    SECTION_SPECS,
     SHAPE_ANNOTATIONS,
     SHAPE_COMPOSITE,
     SHAPE_PROPERTIES,
@@ -28,8 +28,8 @@ from amqp10msg.wire.kernel.value_reader import READ_FAULTS, octets_of
 from amqp10msg.wire.kernel.writer import not_simple
 from amqp10msg.wire.limits import DEFAULT_LIMITS
 
-# A sentinel for a value that was not read yet.
-_ABSENT = object()
+# A sentinel in the list of results, for a requested value that was not read yet.
+_NOT_READ = object()
 
 
 class SectionPlan:
@@ -100,11 +100,11 @@ class Picks:
         try:
             return self.read(reader)
         except READ_FAULTS as error:
-            raise reader.fault(error, NAMES) from None
+            raise reader.fault(error, NAMES_OF_DESCRIPTOR) from None
 
     def read(self, reader: Any) -> Any:
         """Return the requested values of the message at the start of `reader`."""
-        values = [_ABSENT] * len(self.defaults)
+        values = [_NOT_READ] * len(self.defaults)
         buf = reader.buf
         end = reader.end
         seen_sections = 0
@@ -114,13 +114,13 @@ class Picks:
             if (
                 end - start > 2
                 and buf[start + 1] == 0x53
-                and FIRST_CODE <= buf[start + 2] <= FOOTER_CODE
+                and FIRST_SECTION_CODE <= buf[start + 2] <= FOOTER_CODE
                 and buf[start] == 0
             ):
-                index = buf[start + 2] - FIRST_CODE
+                index = buf[start + 2] - FIRST_SECTION_CODE
                 reader.pos = start + 3
             else:
-                index = reader.section_code() - FIRST_CODE
+                index = reader.section_code() - FIRST_SECTION_CODE
                 if index < 0:
                     reader.pos = start
                     reader.skip()
@@ -147,7 +147,7 @@ class Picks:
         if last == DATA or last == AMQP_SEQUENCE:
             values[self.body] = joined(values[self.body], last)
         for i in range(len(values)):
-            if values[i] is _ABSENT:
+            if values[i] is _NOT_READ:
                 values[i] = self.defaults[i]
         return tuple(values)
 
@@ -193,7 +193,7 @@ class Picks:
         for _ in range(count >> 1):
             key_pos = reader.advance(1)
             code = buf[key_pos]
-            kind = KIND_OF[code]
+            kind = KIND_OF_FORMAT_CODE[code]
             if kind == key_kind:
                 begin = reader.span(code)
                 value_index = keys.index_of(buf, begin, reader.pos)
@@ -206,7 +206,7 @@ class Picks:
             if value_index < 0:
                 pass_over(reader, 1)
                 continue
-            if values[value_index] is not _ABSENT:
+            if values[value_index] is not _NOT_READ:
                 reader.pos = key_pos
                 key = reader.value()
                 raise DecodeError(f"duplicate map key {key!r}", key_pos, rule="map-duplicate-key")
@@ -228,12 +228,12 @@ class Picks:
 
     def read_body(self, reader: Any, values: list[Any], index: int, last: int, start: int) -> None:
         """Read a body section, and add its content to the body."""
-        spec = SECTIONS[index]
+        spec = SECTION_SPECS[index]
         if last >= 0 and (last != index or index > AMQP_SEQUENCE):
             if last == index:
                 raise DecodeError(f"duplicate {spec.name} section", start, rule="duplicate-section")
             raise DecodeError(
-                f"{spec.name} beside {SECTIONS[last].name}: a body has sections of one kind",
+                f"{spec.name} beside {SECTION_SPECS[last].name}: a body has sections of one kind",
                 start,
                 rule="mixed-body-sections",
             )

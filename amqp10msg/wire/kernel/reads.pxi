@@ -29,10 +29,10 @@ cdef int PLACE_OF[KINDS_OF_SECTION]
 # of the message), and by the number of the section.
 cdef bint FOLLOWS[KINDS_OF_SECTION + 1][KINDS_OF_SECTION]
 for _i in range(KINDS_OF_SECTION):
-    PLACE_OF[<int>_i] = PLACES[_i]
+    PLACE_OF[<int>_i] = PLACE_OF_SECTION[_i]
     SHAPES[<int>_i].shape = -1
     for _last in range(KINDS_OF_SECTION + 1):
-        FOLLOWS[<int>_last][<int>_i] = FOLLOWERS[_last][FIRST_CODE + _i]
+        FOLLOWS[<int>_last][<int>_i] = ALLOWED_NEXT_SECTIONS[_last][FIRST_SECTION_CODE + _i]
 
 
 def declare_section(int index, int shape, type cls, Slots layout, bytes usual, tuple defaults):

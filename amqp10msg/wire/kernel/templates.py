@@ -10,14 +10,15 @@ from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.kernel.codes import (
     AMQP_VALUE,
     DATA,
-    IS_STRING,
+    INTEGER_WIDTH_OF_KIND,
+    KIND_ACCEPTS_STRING,
     KIND_BINARY,
     KIND_DESCRIBED,
     KIND_LIST,
+    KIND_OF_PYTHON_TYPE,
     KIND_PAIRS,
-    KINDS,
-    SECTIONS,
-    SPECS,
+    SECTION_SPECS,
+    SPEC_OF_CLASS,
     STEP_BODY,
     STEP_COPY,
     STEP_DATA,
@@ -30,13 +31,12 @@ from amqp10msg.wire.kernel.codes import (
     STEP_SEQUENCE,
     STEP_TYPED,
     STEP_VALUE,
-    WIDTHS,
 )
 from amqp10msg.wire.kernel.messages import check_section
 from amqp10msg.wire.kernel.writer import Writer, is_default, not_simple
 
 _NULL, _LIST0 = 0x40, 0x45
-_NULLS = [b"\x40" * n for n in range(32)]
+_ENCODED_NULLS = [b"\x40" * n for n in range(32)]
 
 
 class Step:
@@ -128,7 +128,7 @@ class Pattern:
             way = step.way
             if way == STEP_FIELDS:
                 if step.index > count:
-                    writer.add(_NULLS[step.index - count])
+                    writer.add(_ENCODED_NULLS[step.index - count])
                 writer.add(step.octets)
                 count = step.stop
                 continue
@@ -154,7 +154,7 @@ class Pattern:
                     ):
                         continue
                     if step.index > count:
-                        writer.add(_NULLS[step.index - count])
+                        writer.add(_ENCODED_NULLS[step.index - count])
                     count = step.index + 1
                     write_typed(writer, step.kind, value)
                 elif way == STEP_TYPED:
@@ -165,9 +165,9 @@ class Pattern:
                 elif way == STEP_DATA:
                     write_typed(writer, KIND_BINARY, value)
                 elif way == STEP_VALUE:
-                    writer.put(KINDS.get(type(value), 0), value)
+                    writer.put(KIND_OF_PYTHON_TYPE.get(type(value), 0), value)
                 elif way == STEP_PROPERTY:
-                    kind = KINDS.get(type(value), 0)
+                    kind = KIND_OF_PYTHON_TYPE.get(type(value), 0)
                     if (
                         kind == 0 or KIND_LIST <= kind <= KIND_DESCRIBED or kind == KIND_PAIRS
                     ) and not_simple(value):
@@ -187,9 +187,9 @@ class Pattern:
 def write_typed(writer: Any, kind: int, value: Any) -> None:
     """Write a value as an AMQP type, with a fast path for the usual Python types."""
     value_type = type(value)
-    if value_type is str and IS_STRING[kind]:
+    if value_type is str and KIND_ACCEPTS_STRING[kind]:
         writer.string(value)
-    elif value_type is int and WIDTHS[kind]:
+    elif value_type is int and INTEGER_WIDTH_OF_KIND[kind]:
         writer.integer(kind, value)
     elif value_type is bytes and kind == KIND_BINARY:
         writer.text(value, 0xA0)
@@ -201,13 +201,15 @@ def write_body(writer: Any, body: Any) -> None:
     """Write the body of a message, in any form that `Message` accepts."""
     if body is None:
         return
-    kind = KINDS.get(type(body), 0)
+    kind = KIND_OF_PYTHON_TYPE.get(type(body), 0)
     if kind == KIND_BINARY:
-        writer.add(SECTIONS[DATA].head)
+        writer.add(SECTION_SPECS[DATA].head)
         writer.typed(KIND_BINARY, body)
-    elif type(body) in SPECS or (type(body) is list and body and type(body[0]) in SPECS):
+    elif type(body) in SPEC_OF_CLASS or (
+        type(body) is list and body and type(body[0]) in SPEC_OF_CLASS
+    ):
         if not writer.body(body):
             raise EncodeError("no body")
     else:
-        writer.add(SECTIONS[AMQP_VALUE].head)
+        writer.add(SECTION_SPECS[AMQP_VALUE].head)
         writer.put(kind, body)

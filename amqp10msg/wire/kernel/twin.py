@@ -13,18 +13,18 @@ from operator import attrgetter
 from typing import Any, Self
 
 from amqp10msg.wire.kernel.codes import (
-    FIRST_CODE,
-    FOLLOWERS,
-    MESSAGE,
-    OF_OCTET,
+    ALLOWED_NEXT_SECTIONS,
+    FIRST_SECTION_CODE,
+    FULL_WIDTH_CODE_OF_KIND,
+    INTEGER_WIDTH_OF_KIND,
+    IS_SIGNED_KIND,
+    ONE_BYTE_CODE_OF_KIND,
     PLACE_BODY,
     PLACE_FOOTER,
-    SECTIONS,
-    SIGNED,
-    SMALL_CODES,
-    WIDE_CODES,
-    WIDTHS,
-    ZERO_CODES,
+    REGISTERED_MESSAGE,
+    SECTION_SPECS,
+    VALUES_OF_ONE_BYTE,
+    ZERO_CODE_OF_KIND,
 )
 from amqp10msg.wire.kernel.fill import filler
 from amqp10msg.wire.primitives import Symbol
@@ -139,7 +139,7 @@ class Cursor:
 
     def octet_value(self, code: int, octet: int) -> Any:
         """Return the value of a format code from 0x50 to 0x54 and its byte of data."""
-        return OF_OCTET[code - 0x50][octet]
+        return VALUES_OF_ONE_BYTE[code - 0x50][octet]
 
     def read_message(self, cls: Any, message_format: int) -> Any:
         """Read the sections of a message; return an instance of the class.
@@ -151,7 +151,7 @@ class Cursor:
         attributes: list[Any]
         attributes = [None, None, None, None, None, None, None, message_format, buf, False]
         last = -1
-        followers = FOLLOWERS[0]
+        followers = ALLOWED_NEXT_SECTIONS[0]
         several = False
         end = self.end
         while self.pos < end:
@@ -162,7 +162,7 @@ class Cursor:
                 and followers[buf[start + 2]]
                 and buf[start] == 0
             ):
-                index = buf[start + 2] - FIRST_CODE
+                index = buf[start + 2] - FIRST_SECTION_CODE
                 self.pos = start + 3
             else:
                 positions = sum(
@@ -170,7 +170,7 @@ class Cursor:
                 )
                 index = self.odd_section(last, positions, start)
             last = index
-            spec = SECTIONS[index]
+            spec = SECTION_SPECS[index]
             followers = spec.followers
             section = self.other_section(index)
             if not spec.is_body or attributes[PLACE_BODY] is None:
@@ -183,7 +183,7 @@ class Cursor:
         if cls is None:
             return tuple(attributes[: PLACE_FOOTER + 1])
         message = cls.__new__(cls)
-        MESSAGE[0].fill(message, attributes)
+        REGISTERED_MESSAGE[0].fill(message, attributes)
         return message
 
     def odd_section(self, last: int, positions: int, start: int) -> int:
@@ -196,7 +196,7 @@ class Cursor:
 
     def wrapped(self, index: int, value: Any) -> Any:
         """Return a body section, whose number is `index`, with a value."""
-        return SECTIONS[index].layout.build([value])
+        return SECTION_SPECS[index].layout.build([value])
 
 
 class Mapping(dict[Any, Any]):
@@ -205,9 +205,9 @@ class Mapping(dict[Any, Any]):
     __slots__ = ()
 
 
-_OCTETS = [bytes((n,)) for n in range(256)]
-_NULLS = [b"\x40" * n for n in range(32)]
-_PAIRS = {
+_SINGLE_OCTETS = [bytes((n,)) for n in range(256)]
+_ENCODED_NULLS = [b"\x40" * n for n in range(32)]
+_CODE_AND_OCTET_PAIRS = {
     code: [bytes((code, n)) for n in range(256)]
     for code in (0x50, 0x51, 0x52, 0x53, 0x54, 0x55, 0xA0, 0xA1, 0xA3, 0xC0, 0xC1, 0xE0)
 }
@@ -259,12 +259,12 @@ class Output:
 
     def octet(self, octet: int) -> None:
         """Append one byte."""
-        self.parts.append(_OCTETS[octet])
+        self.parts.append(_SINGLE_OCTETS[octet])
         self.size += 1
 
     def pair(self, code: int, octet: int) -> None:
         """Append a constructor and a value or length of one byte."""
-        self.parts.append(_PAIRS[code][octet])
+        self.parts.append(_CODE_AND_OCTET_PAIRS[code][octet])
         self.size += 2
 
     def short_ascii(self, code: int, text: str) -> bool:
@@ -272,14 +272,16 @@ class Output:
         n = len(text)
         if n > 255 or not text.isascii():
             return False
-        self.parts.append(_PAIRS[code][n])
+        self.parts.append(_CODE_AND_OCTET_PAIRS[code][n])
         self.parts.append(text.encode("ascii"))
         self.size += n + 2
         return True
 
     def number(self, code: int, width: int, number: int) -> None:
         """Append a constructor and a number of `width` bytes, in two's complement."""
-        self.parts.append(_OCTETS[code] + (number & (1 << 8 * width) - 1).to_bytes(width, "big"))
+        self.parts.append(
+            _SINGLE_OCTETS[code] + (number & (1 << 8 * width) - 1).to_bytes(width, "big")
+        )
         self.size += width + 1
 
     def double(self, number: float) -> None:
@@ -303,8 +305,8 @@ class Output:
         size = self.size - self.parts[mark]
         # The size field includes the count field, which has one byte here, and four below.
         if size < 255 and count <= 255:
-            self.parts[mark] = _PAIRS[code][size + 1]
-            self.parts[mark + 1] = _OCTETS[count]
+            self.parts[mark] = _CODE_AND_OCTET_PAIRS[code][size + 1]
+            self.parts[mark + 1] = _SINGLE_OCTETS[count]
             self.size += 3
             return True
         if size > 2**32 - 5:
@@ -324,23 +326,23 @@ class Output:
         Raises:
             ValueError: the kind is not an integer type.
         """
-        width = WIDTHS[kind]
+        width = INTEGER_WIDTH_OF_KIND[kind]
         if width == 0:
             raise ValueError("no kind of integer")
-        small = SMALL_CODES[kind]
-        signed = SIGNED[kind]
+        small = ONE_BYTE_CODE_OF_KIND[kind]
+        signed = IS_SIGNED_KIND[kind]
         if small and (-128 <= number <= 127 if signed else 0 <= number <= 255):
-            if number == 0 and ZERO_CODES[kind]:
-                self.parts.append(_OCTETS[ZERO_CODES[kind]])
+            if number == 0 and ZERO_CODE_OF_KIND[kind]:
+                self.parts.append(_SINGLE_OCTETS[ZERO_CODE_OF_KIND[kind]])
                 self.size += 1
             else:
-                self.parts.append(_PAIRS[small][number & 255])
+                self.parts.append(_CODE_AND_OCTET_PAIRS[small][number & 255])
                 self.size += 2
             return True
         first = number >> 8 * (width - 1)  # the first byte, if the number fits
         if not (-128 <= first <= 127 if signed else 0 <= first <= 255):
             return False
-        self.number(WIDE_CODES[kind], width, number)
+        self.number(FULL_WIDTH_CODE_OF_KIND[kind], width, number)
         return True
 
     def usual(self, _: Any) -> bool:

@@ -21,34 +21,34 @@ from operator import attrgetter
 
 # Declares the names that are imported below as C integers, or as variables of the type class or
 # dict.
-cdef int KIND_BINARY, KIND_BOOLEAN, KIND_LONG, KIND_SYMBOL, SHORT_SIZE
+cdef int KIND_BINARY, KIND_BOOLEAN, KIND_LONG, KIND_SYMBOL, ONE_BYTE_SIZE_FIELD
 cdef int SHAPE_ANNOTATIONS, SHAPE_BINARY, SHAPE_COMPOSITE, SHAPE_PROPERTIES
 cdef type Int, Symbol, Timestamp, UInt
-cdef dict KINDS
+cdef dict KIND_OF_PYTHON_TYPE
 
 from amqp10msg.wire.kernel.codes import (
-    FIRST_CODE,
-    FOLLOWERS,
-    IS_STRING,
+    FIRST_SECTION_CODE,
+    ALLOWED_NEXT_SECTIONS,
+    KIND_ACCEPTS_STRING,
     KIND_BINARY,
     KIND_BOOLEAN,
     KIND_COUNT,
     KIND_LONG,
     KIND_SYMBOL,
-    KINDS,
-    OF_OCTET,
-    PLACES,
+    KIND_OF_PYTHON_TYPE,
+    VALUES_OF_ONE_BYTE,
+    PLACE_OF_SECTION,
     SHAPE_ANNOTATIONS,
     SHAPE_BINARY,
     SHAPE_COMPOSITE,
     SHAPE_PROPERTIES,
-    SHORT_SIZE,
-    SIGNED,
-    SMALL_CODES,
-    STEPS,
-    WIDE_CODES,
-    WIDTHS,
-    ZERO_CODES,
+    ONE_BYTE_SIZE_FIELD,
+    IS_SIGNED_KIND,
+    ONE_BYTE_CODE_OF_KIND,
+    SKIP_LENGTH_OF_FORMAT_CODE,
+    FULL_WIDTH_CODE_OF_KIND,
+    INTEGER_WIDTH_OF_KIND,
+    ZERO_CODE_OF_KIND,
 )
 from amqp10msg.wire.kernel.fill import filler
 from amqp10msg.wire.primitives import Int, Symbol, Timestamp, UInt
@@ -318,7 +318,7 @@ cdef class Texts:
 cdef Texts TEXTS = Texts()
 # The values with one byte of data, by share, format code minus 0x50, and byte. Those of all shares
 # but the first are created on first use.
-cdef list OCTET_VALUES = [value for values in OF_OCTET for value in values]
+cdef list OCTET_VALUES = [value for values in VALUES_OF_ONE_BYTE for value in values]
 OCTET_VALUES += [None] * (len(OCTET_VALUES) * (AMQP_SHARES - 1))
 
 
@@ -329,17 +329,17 @@ cdef object octet_value(int code, int octet):
         raise IndexError("no such value")
     value = amqp_item(<PyObject *>OCTET_VALUES, place)
     if AMQP_SHARES > 1 and value is None:
-        known = OF_OCTET[code - 0x50][octet]
+        known = VALUES_OF_ONE_BYTE[code - 0x50][octet]
         value = type(known)(int(known))
         Py_INCREF(value)  # the list takes over a reference
         PyList_SetItem(<PyObject *>OCTET_VALUES, place, <PyObject *>value)
     return value
 
 
-# The table `STEPS`, by format code, as a C array.
+# The table `SKIP_LENGTH_OF_FORMAT_CODE`, by format code, as a C array.
 cdef unsigned char STEP_OF[256]
 for _code in range(256):
-    STEP_OF[<int>_code] = STEPS[_code]
+    STEP_OF[<int>_code] = SKIP_LENGTH_OF_FORMAT_CODE[_code]
 
 
 # The content of a list or map.

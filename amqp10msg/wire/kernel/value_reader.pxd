@@ -6,11 +6,12 @@ from amqp10msg.wire.kernel.twin cimport Cursor
 # mistaken for the value that signals an exception.
 
 cdef object DEFAULT_LIMITS
-cdef bytes KIND_OF, MIN_SIZES
+cdef bytes KIND_OF_FORMAT_CODE, MIN_SIZE_OF_FORMAT_CODE
 # Declared with a type, so that X.__new__(X, n) is a C call.
 cdef type _Timestamp, _Int, _UInt, _ULong, _UShort, _Short
-cdef long long _WORD, _INT_MAX, _ITEMS, _ZERO_WIDTH, _ZERO_WIDTH_PER_BYTE, _FREE_ZERO_WIDTH
-cdef int MAX_GUESSABLE, _MAX_UUIDS, _DEPTH
+cdef long long _TWO_TO_32, _MAX_INT32, _DEFAULT_ITEMS_LIMIT, _DEFAULT_ZERO_WIDTH_LIMIT
+cdef long long _DEFAULT_ZERO_WIDTH_PER_BYTE_LIMIT, _FREE_ZERO_WIDTH
+cdef int MAX_KEYS_WITH_GUESSABLE_HASH, _MAX_UNCHECKED_KEYS, _DEFAULT_DEPTH_LIMIT
 
 
 cpdef bytes octets_of(data, limits)

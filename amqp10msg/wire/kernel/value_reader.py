@@ -18,7 +18,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
-from amqp10msg.wire.kernel.codes import KIND_OF, MAX_GUESSABLE, MIN_SIZES
+from amqp10msg.wire.kernel.codes import (
+    KIND_OF_FORMAT_CODE,
+    MAX_KEYS_WITH_GUESSABLE_HASH,
+    MIN_SIZE_OF_FORMAT_CODE,
+)
 from amqp10msg.wire.kernel.path import path_of
 from amqp10msg.wire.kernel.twin import Cursor
 from amqp10msg.wire.kernel.writer import encode_key
@@ -41,10 +45,10 @@ from amqp10msg.wire.primitives import (
     UShort,
 )
 
-_DEPTH = DEFAULT_LIMITS.depth
-_ITEMS = DEFAULT_LIMITS.items
-_ZERO_WIDTH = DEFAULT_LIMITS.zero_width
-_ZERO_WIDTH_PER_BYTE = DEFAULT_LIMITS.zero_width_per_byte
+_DEFAULT_DEPTH_LIMIT = DEFAULT_LIMITS.depth
+_DEFAULT_ITEMS_LIMIT = DEFAULT_LIMITS.items
+_DEFAULT_ZERO_WIDTH_LIMIT = DEFAULT_LIMITS.zero_width
+_DEFAULT_ZERO_WIDTH_PER_BYTE_LIMIT = DEFAULT_LIMITS.zero_width_per_byte
 _FREE_ZERO_WIDTH = FREE_ZERO_WIDTH
 
 #: The exceptions that reading invalid input raises. `ValueReader.fault` converts them.
@@ -122,19 +126,20 @@ _UInt = UInt
 _ULong = ULong
 _UShort = UShort
 _Short = Short
-_set = object.__setattr__
+_set_attribute = object.__setattr__
 _UUID = uuid.UUID
 _SAFE_UUID_UNKNOWN = uuid.SafeUUID.unknown
-_F32 = struct.Struct(">f")
+_FLOAT32_STRUCT = struct.Struct(">f")
 
-# Constants, because the compiled build declares them as C integers, whereas a literal of this size
-# would be a Python int.
-_WORD = 2**32
-_INT_MAX = 2**31 - 1
+# These numbers are constants, because the compiled build declares the constants as C integers,
+# whereas a literal of this size would be a Python int.
+_TWO_TO_32 = 2**32
+_MAX_INT32 = 2**31 - 1
 
-# In a map with more keys than this that are not text, `has_hash_collisions` is called for each
-# UUID: a peer can choose UUIDs with equal hashes, and each comparison costs 0.2 us.
-_MAX_UUIDS = 32
+# Maximum number of keys in a map, without text keys, for which hash collisions are accepted. In a
+# larger map, `has_hash_collisions` is called for each UUID: a peer can choose UUIDs with equal
+# hashes, and each comparison costs 0.2 us.
+_MAX_UNCHECKED_KEYS = 32
 
 
 def has_hash_collisions(mapping: Any) -> bool:
@@ -143,7 +148,10 @@ def has_hash_collisions(mapping: Any) -> bool:
     Checks only if the number of keys is a power of two, so that the cost per key is constant.
     """
     size = len(mapping)
-    return size & (size - 1) == 0 and len({hash(key) for key in mapping}) < size - _MAX_UUIDS // 2
+    return (
+        size & (size - 1) == 0
+        and len({hash(key) for key in mapping}) < size - _MAX_UNCHECKED_KEYS // 2
+    )
 
 
 class ValueReader(Cursor):
@@ -170,10 +178,10 @@ class ValueReader(Cursor):
         self.first = 0
         if limits is None or limits is DEFAULT_LIMITS:
             # This branch, for nearly every message, saves three attribute lookups.
-            self.depth = _DEPTH
-            self.items_left = _ITEMS
-            self.zero_width_left = _ZERO_WIDTH
-            allowed = _FREE_ZERO_WIDTH + _ZERO_WIDTH_PER_BYTE * self.end
+            self.depth = _DEFAULT_DEPTH_LIMIT
+            self.items_left = _DEFAULT_ITEMS_LIMIT
+            self.zero_width_left = _DEFAULT_ZERO_WIDTH_LIMIT
+            allowed = _FREE_ZERO_WIDTH + _DEFAULT_ZERO_WIDTH_PER_BYTE_LIMIT * self.end
         else:
             self.depth = limits.depth
             self.items_left = limits.items
@@ -304,10 +312,10 @@ class ValueReader(Cursor):
                 # A descriptor and a value follow. The loop ends, since each iteration reads a byte.
                 pending += 2
                 continue
-            if KIND_OF[code] == 0:
+            if KIND_OF_FORMAT_CODE[code] == 0:
                 raise self.unknown(code, pos)
             if code < 0xA0:
-                self.advance(MIN_SIZES[code])
+                self.advance(MIN_SIZE_OF_FORMAT_CODE[code])
             else:
                 self.span(code)
 
@@ -387,7 +395,7 @@ class ValueReader(Cursor):
             return self.f64(self.advance(8))
         if code == 0x71:
             word = self.u32(self.advance(4))
-            return _Int.__new__(_Int, word - _WORD if word > _INT_MAX else word)
+            return _Int.__new__(_Int, word - _TWO_TO_32 if word > _MAX_INT32 else word)
         if code == 0x70:
             return _UInt.__new__(_UInt, self.number(code))
         if code == 0x80:
@@ -401,12 +409,12 @@ class ValueReader(Cursor):
             new_uuid = _new_object(_UUID)
             # Set the two documented attributes directly. The checks of UUID() are not needed, since
             # any 16 bytes are a valid UUID, and would make this five times slower.
-            _set(new_uuid, "int", int.from_bytes(self.buf[pos : pos + 16], "big"))
-            _set(new_uuid, "is_safe", _SAFE_UUID_UNKNOWN)
+            _set_attribute(new_uuid, "int", int.from_bytes(self.buf[pos : pos + 16], "big"))
+            _set_attribute(new_uuid, "is_safe", _SAFE_UUID_UNKNOWN)
             return new_uuid
         if code == 0x72:
             pos = self.advance(4)
-            single = Float(_F32.unpack_from(self.buf, pos)[0])
+            single = Float(_FLOAT32_STRUCT.unpack_from(self.buf, pos)[0])
             if single != single:
                 return Float.from_bits(self.u32(pos))
             return single
@@ -420,7 +428,7 @@ class ValueReader(Cursor):
                     rule="char-not-a-unicode-scalar",
                 )
             return _new_str(Char, chr(n))
-        if KIND_OF[code] == 0:
+        if KIND_OF_FORMAT_CODE[code] == 0:
             raise self.unknown(code, self.pos - 1)
         width = 4 if code == 0x74 else 8 if code == 0x84 else 16
         pos = self.advance(width)
@@ -444,12 +452,12 @@ class ValueReader(Cursor):
             return small - 65536 if code == 0x61 and small > 32767 else small
         if code < 0x80:
             word = self.u32(self.advance(4))
-            return word - _WORD if code == 0x71 and word > _INT_MAX else word
+            return word - _TWO_TO_32 if code == 0x71 and word > _MAX_INT32 else word
         pos = self.advance(8)
         if code == 0x80:
             high = self.u32(pos)
             low = self.u32(pos + 4)
-            return high * _WORD + low
+            return high * _TWO_TO_32 + low
         return self.i64(pos)
 
     def described(self) -> Any:
@@ -586,9 +594,13 @@ class ValueReader(Cursor):
                 if not key.__hash__ or key != key:
                     break
                 guessable += 1
-                if guessable > MAX_GUESSABLE:
+                if guessable > MAX_KEYS_WITH_GUESSABLE_HASH:
                     break
-                if kind is _UUID and guessable > _MAX_UUIDS and has_hash_collisions(entries):
+                if (
+                    kind is _UUID
+                    and guessable > _MAX_UNCHECKED_KEYS
+                    and has_hash_collisions(entries)
+                ):
                     break
             entries.setdefault(key, value)
             size += 1
@@ -661,10 +673,10 @@ class ValueReader(Cursor):
             descriptors.append(self.value())
             pos = self.advance(1)
             code = self.buf[pos]
-        if KIND_OF[code] == 0:
+        if KIND_OF_FORMAT_CODE[code] == 0:
             raise self.unknown(code, pos)
         available = stop - self.pos
-        min_size = MIN_SIZES[code]
+        min_size = MIN_SIZE_OF_FORMAT_CODE[code]
         if min_size == 0:
             self.zero_width_left -= count
             if self.zero_width_left < 0:

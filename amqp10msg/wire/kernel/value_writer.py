@@ -10,8 +10,8 @@ from typing import Any
 
 from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.kernel.codes import (
-    FIELD_TYPES,
-    IS_MESSAGE_ID,
+    FIELD_TYPE_TEXTS,
+    FULL_WIDTH_CODE_OF_KIND,
     KIND_ADDRESS,
     KIND_ANY,
     KIND_ARRAY,
@@ -29,11 +29,14 @@ from amqp10msg.wire.kernel.codes import (
     KIND_FIELDS,
     KIND_FLOAT,
     KIND_INT,
+    KIND_IS_MESSAGE_ID,
     KIND_LIST,
     KIND_LONG,
     KIND_MAP,
     KIND_MESSAGE_ID,
     KIND_NULL,
+    KIND_OF_PYTHON_TYPE,
+    KIND_OF_TYPE_NAME,
     KIND_PAIRS,
     KIND_SHORT,
     KIND_STRING,
@@ -44,12 +47,9 @@ from amqp10msg.wire.kernel.codes import (
     KIND_ULONG,
     KIND_USHORT,
     KIND_UUID,
-    KINDS,
-    MIN_SIZES,
-    SMALL_CODES,
-    TYPE_IDS,
-    TYPE_NAMES,
-    WIDE_CODES,
+    MIN_SIZE_OF_FORMAT_CODE,
+    ONE_BYTE_CODE_OF_KIND,
+    TYPE_NAME_OF_KIND,
 )
 from amqp10msg.wire.kernel.twin import Output
 from amqp10msg.wire.limits import DEFAULT_LIMITS
@@ -78,18 +78,21 @@ _INTEGER_RANGES: dict[int, tuple[str, int, int]] = {
     KIND_TIMESTAMP: ("timestamp", -(2**63), 2**63 - 1),
 }
 
-# Frequently used format codes.
+# Format codes that are used often.
 _NULL, _TRUE, _FALSE, _LIST0, _DESCRIBED = 0x40, 0x41, 0x42, 0x45, 0x00
 _pack_float = struct.Struct(">Bf").pack
 _pack_octet_u32 = struct.Struct(">BI").pack
 _pack_u32 = struct.Struct(">I").pack
-_WORD_MAX = 2**32 - 1
-_INT64_MAX = 2**63 - 1
-_UINT64_MAX = 2**64 - 1
-_DEPTH = DEFAULT_LIMITS.depth
+_MAX_UINT32 = 2**32 - 1
+_MAX_INT64 = 2**63 - 1
+_MAX_UINT64 = 2**64 - 1
+_MAX_WRITER_DEPTH = DEFAULT_LIMITS.depth
 
-# The constructors of array elements by kind, of fixed width and of variable width.
-_WIDE = {kind: code for kind, code in enumerate(WIDE_CODES) if code} | {
+# The constructors of array elements by kind: of fixed-width elements, and of elements with a size
+# field of one byte.
+_FIXED_WIDTH_ELEMENT_CODES = {
+    kind: code for kind, code in enumerate(FULL_WIDTH_CODE_OF_KIND) if code
+} | {
     KIND_FLOAT: 0x72,
     KIND_DOUBLE: 0x82,
     KIND_DECIMAL32: 0x74,
@@ -98,7 +101,7 @@ _WIDE = {kind: code for kind, code in enumerate(WIDE_CODES) if code} | {
     KIND_CHAR: 0x73,
     KIND_UUID: 0x98,
 }
-_SHORT_CODES = {
+_ONE_BYTE_SIZE_ELEMENT_CODES = {
     KIND_BINARY: 0xA0,
     KIND_STRING: 0xA1,
     KIND_SYMBOL: 0xA3,
@@ -127,7 +130,7 @@ class ValueWriter(Output):
     def enter(self) -> None:
         """Count a level of nesting; raise EncodeError if there are too many."""
         self.depth += 1
-        if self.depth > _DEPTH:
+        if self.depth > _MAX_WRITER_DEPTH:
             raise EncodeError("values are nested more than 256 deep, or contain themselves")
 
     def open(self) -> int:
@@ -145,10 +148,13 @@ class ValueWriter(Output):
 
     def value(self, value: Any) -> None:
         """Write a value in the smallest encoding of its type."""
-        self.put(KINDS.get(type(value), 0), value)
+        self.put(KIND_OF_PYTHON_TYPE.get(type(value), 0), value)
 
     def put(self, kind: int, value: Any) -> None:
-        """Write a value, whose kind according to `KINDS` is `kind`; 0 for another Python type."""
+        """Write a value.
+
+        `kind` is the kind of its Python type in `KIND_OF_PYTHON_TYPE`; 0 for another Python type.
+        """
         if kind == KIND_STRING:
             self.string(value)
         elif kind == KIND_LONG:
@@ -204,7 +210,7 @@ class ValueWriter(Output):
         n = len(octets)
         if n <= 255:
             self.pair(code, n)
-        elif n <= _WORD_MAX:
+        elif n <= _MAX_UINT32:
             self.number(code + 0x10, 4, n)
         else:
             raise EncodeError(f"a value of {n} bytes is too long for AMQP: 2^32 - 1 bytes at most")
@@ -222,7 +228,7 @@ class ValueWriter(Output):
 
     def large_ulong(self, kind: int, value: Any) -> None:
         """Write a ulong of 2^63 or more; raise EncodeError for any other integer."""
-        if kind == KIND_ULONG and _INT64_MAX < value <= _UINT64_MAX:
+        if kind == KIND_ULONG and _MAX_INT64 < value <= _MAX_UINT64:
             self.add(b"\x80" + int(value).to_bytes(8, "big"))
             return
         raise self.out_of_range(kind, value)
@@ -265,7 +271,7 @@ class ValueWriter(Output):
             return
         mark = self.open()
         for value in values:
-            self.put(KINDS.get(type(value), 0), value)
+            self.put(KIND_OF_PYTHON_TYPE.get(type(value), 0), value)
         self.close(mark, 0xC0, count)
 
     def pairs(self, pairs: Any, count: int, keys: Any) -> None:
@@ -287,7 +293,7 @@ class ValueWriter(Output):
         if keys is not None:
             for key, value in pairs:
                 self.put(KIND_STRING if type(key) is str else KIND_SYMBOL, key)
-                self.put(KINDS.get(type(value), 0), value)
+                self.put(KIND_OF_PYTHON_TYPE.get(type(value), 0), value)
         elif self.lenient or count < 2:
             # Skip the comparison for a single key: it would encode nested keys again at each level.
             for key, value in pairs:
@@ -303,18 +309,21 @@ class ValueWriter(Output):
                     raise EncodeError(f"duplicate map key {key!r:.80}")
                 key_encodings.add(octets)
                 self.add(octets)
-                self.put(KINDS.get(type(value), 0), value)
+                self.put(KIND_OF_PYTHON_TYPE.get(type(value), 0), value)
         self.close(mark, 0xC1, 2 * count)
 
     def composite_or_subclass(self, value: Any) -> None:
-        """Write a value whose class is not in `KINDS`, by a base class that is."""
+        """Write a value whose class is not in `KIND_OF_PYTHON_TYPE`, as its base class is written.
+
+        The base class is the first one that is in `KIND_OF_PYTHON_TYPE`.
+        """
         if isinstance(value, enum.Enum):
             self.enter()
             self.value(value.value)
             self.depth -= 1
             return
         for base in type(value).__mro__[1:]:
-            kind = KINDS.get(base, 0)
+            kind = KIND_OF_PYTHON_TYPE.get(base, 0)
             if kind == KIND_STRING:
                 self.text(value.encode("utf-8"), 0xA1)
                 return
@@ -334,7 +343,7 @@ class ValueWriter(Output):
 
     def write_array(self, array: Any) -> None:
         """Write an array."""
-        kind = TYPE_IDS[array.type]
+        kind = KIND_OF_TYPE_NAME[array.type]
         count = len(array.values)
         elements = []
         for value in array.values:
@@ -386,14 +395,14 @@ class ValueWriter(Output):
                 self.add(_pack_u32(size + 3) + _pack_u32(octets[2]))
                 self.add(octets[3:])
         elif element_code == 0x43 or element_code == 0x44:
-            width = MIN_SIZES[code]
+            width = MIN_SIZE_OF_FORMAT_CODE[code]
             if width == 0:
                 return False
             self.add(bytes(width))
         else:
             # Widen a one-byte encoding to the full width of the type, and keep the sign.
-            width = MIN_SIZES[code]
-            if MIN_SIZES[element_code] != 1 or width < 4:
+            width = MIN_SIZE_OF_FORMAT_CODE[code]
+            if MIN_SIZE_OF_FORMAT_CODE[element_code] != 1 or width < 4:
                 return False
             signed = element_code == 0x54 or element_code == 0x55
             number = int.from_bytes(octets[1:], "big", signed=signed)
@@ -402,7 +411,7 @@ class ValueWriter(Output):
 
     def typed(self, kind: int, value: Any) -> None:
         """Write a value as the AMQP type `kind`; raise EncodeError if that is not possible."""
-        value_kind = KINDS.get(type(value), 0)
+        value_kind = KIND_OF_PYTHON_TYPE.get(type(value), 0)
         if value_kind == kind:
             self.put(kind, value)
         elif value_kind == KIND_LONG and (KIND_UBYTE <= kind <= KIND_INT or kind == KIND_TIMESTAMP):
@@ -432,7 +441,7 @@ class ValueWriter(Output):
                     ].from_decimal(value)
             except (ValueError, OverflowError) as error:
                 raise EncodeError(
-                    f"must be {TYPE_NAMES[kind]}, not {value!r:.80}: {error}"
+                    f"must be {TYPE_NAME_OF_KIND[kind]}, not {value!r:.80}: {error}"
                 ) from None
             self.put(kind, converted)
         elif kind == KIND_MAP and value_kind == KIND_PAIRS:
@@ -442,7 +451,7 @@ class ValueWriter(Output):
         elif kind == KIND_MESSAGE_ID and value_kind == KIND_LONG:
             # An int as a message-id is a ulong.
             self.integer(KIND_ULONG, value)
-        elif kind == KIND_MESSAGE_ID and IS_MESSAGE_ID[value_kind]:
+        elif kind == KIND_MESSAGE_ID and KIND_IS_MESSAGE_ID[value_kind]:
             self.put(value_kind, value)
         elif kind == KIND_ADDRESS and value_kind == KIND_STRING:
             self.put(KIND_STRING, value)
@@ -451,7 +460,9 @@ class ValueWriter(Output):
         elif value_kind == 0 and value is not None:
             self.subclass_instance(kind, value)
         else:
-            raise EncodeError(f"must be {FIELD_TYPES[kind]}, not {value!r:.80}{hint(kind, value)}")
+            raise EncodeError(
+                f"must be {FIELD_TYPE_TEXTS[kind]}, not {value!r:.80}{hint(kind, value)}"
+            )
 
     def subclass_instance(self, kind: int, value: Any) -> None:
         """Write an instance of a subclass as the AMQP type `kind`, by its base class."""
@@ -469,12 +480,17 @@ class ValueWriter(Output):
             self.write_list(value)
         elif kind == KIND_MAP and isinstance(value, dict):
             self.pairs(value.items(), len(value), value)
-        elif isinstance(value, (Described, Array, AmqpMap)) and KINDS[base_of(value)] == kind:
+        elif (
+            isinstance(value, (Described, Array, AmqpMap))
+            and KIND_OF_PYTHON_TYPE[base_of(value)] == kind
+        ):
             self.put(kind, value)
         elif isinstance(value, datetime.datetime):
             self.typed(kind, timestamp_of(value))
         else:
-            raise EncodeError(f"must be {FIELD_TYPES[kind]}, not {value!r:.80}{hint(kind, value)}")
+            raise EncodeError(
+                f"must be {FIELD_TYPE_TEXTS[kind]}, not {value!r:.80}{hint(kind, value)}"
+            )
 
     def fields(self, value: Any) -> None:
         """Write a dict as a map whose keys are symbols; its keys are Symbol or str."""
@@ -502,18 +518,18 @@ def shared_code(kind: int, elements: Any) -> int:
         return 0x40
     if kind == KIND_BOOLEAN:
         return 0x56
-    if kind in _SHORT_CODES:
-        short = _SHORT_CODES[kind]
+    if kind in _ONE_BYTE_SIZE_ELEMENT_CODES:
+        short = _ONE_BYTE_SIZE_ELEMENT_CODES[kind]
         return short + 0x10 if short + 0x10 in [e[0] for e in elements] else short
-    wide = _WIDE[kind]
-    if SMALL_CODES[kind] and elements and wide not in [e[0] for e in elements]:
-        return SMALL_CODES[kind]
+    wide = _FIXED_WIDTH_ELEMENT_CODES[kind]
+    if ONE_BYTE_CODE_OF_KIND[kind] and elements and wide not in [e[0] for e in elements]:
+        return ONE_BYTE_CODE_OF_KIND[kind]
     return wide
 
 
 def base_of(value: Any) -> type:
     """Return the base class of a value's class that has an AMQP type."""
-    base, *_ = [base for base in type(value).__mro__ if base in KINDS]
+    base, *_ = [base for base in type(value).__mro__ if base in KIND_OF_PYTHON_TYPE]
     return base
 
 

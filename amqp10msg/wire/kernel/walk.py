@@ -17,7 +17,7 @@ from amqp10msg.wire.primitives import FORMAT_CODES
 #: Maximum nesting depth; the walk does not enter deeper values.
 MAX_LEVELS = 256
 # Maximum number of nested descriptors that `end_of` skips.
-_MAX_DESCRIPTORS = 1000
+_MAX_NESTED_DESCRIPTORS = 1000
 
 # The roles of a value in the enclosing value.
 VALUE = "value"
@@ -34,28 +34,37 @@ LEFT_OVER = "left over"  # bytes after the last value of a compound or array
 TOO_SMALL = "size too small"  # the size is less than that of the count
 
 # The content width of bytes that are not format codes.
-_INVALID = 255
-_CODES = FORMAT_CODES.values()
+_INVALID_CODE_WIDTH = 255
+_FORMAT_CODE_ROWS = FORMAT_CODES.values()
 # By format code, the width in bytes of a fixed-width content, of the size field, and of size and
-# count together. The content width is 0 for other format codes, and `_INVALID` for invalid codes.
-_FIXED = {row.code: row.width if row.category == "fixed" else 0 for row in _CODES}
-_SIZED = {row.code: row.width for row in _CODES if row.category != "fixed"}
-_HEADS = {row.code: row.width * (1 + (row.category != "variable")) for row in _CODES}
-_CONTENT_WIDTHS = bytes([_FIXED.get(code, _INVALID) for code in range(256)])
-_SIZE_WIDTHS = bytes([_SIZED.get(code, 0) for code in range(256)])
-_HEAD_WIDTHS = bytes([_HEADS[code] if code in _SIZED else 0 for code in range(256)])
-_TYPES = ["described", *[""] * 255]
-for _row in _CODES:
-    _TYPES[_row.code] = _row.type
+# count together. The content width is 0 for format codes of another category, and
+# `_INVALID_CODE_WIDTH` for bytes that are not format codes.
+_FIXED_CONTENT_WIDTHS = {
+    row.code: row.width if row.category == "fixed" else 0 for row in _FORMAT_CODE_ROWS
+}
+_SIZE_FIELD_WIDTHS = {row.code: row.width for row in _FORMAT_CODE_ROWS if row.category != "fixed"}
+_SIZE_AND_COUNT_WIDTHS = {
+    row.code: row.width * (1 + (row.category != "variable")) for row in _FORMAT_CODE_ROWS
+}
+_CONTENT_WIDTHS = bytes(
+    [_FIXED_CONTENT_WIDTHS.get(code, _INVALID_CODE_WIDTH) for code in range(256)]
+)
+_SIZE_WIDTHS = bytes([_SIZE_FIELD_WIDTHS.get(code, 0) for code in range(256)])
+_HEAD_WIDTHS = bytes(
+    [_SIZE_AND_COUNT_WIDTHS[code] if code in _SIZE_FIELD_WIDTHS else 0 for code in range(256)]
+)
+_TYPE_OF_FORMAT_CODE = ["described", *[""] * 255]
+for _row in _FORMAT_CODE_ROWS:
+    _TYPE_OF_FORMAT_CODE[_row.code] = _row.type
 
 # The lowest format codes of lists and maps, and of arrays (Part 1, 1.2).
 _FIRST_COMPOUND, _FIRST_ARRAY = 0xC0, 0xE0
-_MAPS = (0xC1, 0xD1)
+_MAP_CODES = (0xC1, 0xD1)
 
 # The values of `Value.element_code` before the shared constructor of an array's elements is read,
 # and when a descriptor follows.
-_UNREAD = -1
-_DESCRIBED = -2
+_CONSTRUCTOR_UNREAD = -1
+_DESCRIPTOR_FOLLOWS = -2
 
 
 @attrs.define(eq=False)
@@ -99,7 +108,7 @@ class Value:
     remaining: int = 0
     child_level: int = 1
     previous_child: Value | None = None
-    element_code: int = _UNREAD
+    element_code: int = _CONSTRUCTOR_UNREAD
 
     @property
     def is_compound(self) -> bool:
@@ -114,10 +123,10 @@ class Value:
     @property
     def is_map(self) -> bool:
         """Whether the value is a map."""
-        return self.code in _MAPS
+        return self.code in _MAP_CODES
 
 
-def head(data: bytes, pos: int, limit: int, code: int = _UNREAD) -> Value:
+def head(data: bytes, pos: int, limit: int, code: int = _CONSTRUCTOR_UNREAD) -> Value:
     """Read constructor, size and count of the value at data[pos:limit].
 
     Args:
@@ -135,14 +144,14 @@ def bounds(data: bytes, pos: int, limit: int, code: int) -> tuple[int, int, int,
     `code` is the shared format code of an array element, or -1.
     """
     size_pos = pos
-    if code == _UNREAD:
+    if code == _CONSTRUCTOR_UNREAD:
         if pos >= limit:
             return -1, limit, limit, limit, MISSING, 0
         code = data[pos]
         size_pos += 1
         if code == 0:
             return 0, size_pos, limit, limit, "", 0
-    if _CONTENT_WIDTHS[code] == _INVALID:
+    if _CONTENT_WIDTHS[code] == _INVALID_CODE_WIDTH:
         return code, limit, limit, limit, UNKNOWN, 0
     width = _SIZE_WIDTHS[code]
     content = size_pos + _HEAD_WIDTHS[code]
@@ -177,7 +186,7 @@ def elements_of(data: bytes, pos: int, limit: int) -> tuple[int, list[int], bool
         The count; the offsets of the elements and of their end; and whether the last element is
         invalid. If the list or map is invalid, ``(0, [pos], False)``.
     """
-    code, first, end, stop, fault, count = bounds(data, pos, limit, _UNREAD)
+    code, first, end, stop, fault, count = bounds(data, pos, limit, _CONSTRUCTOR_UNREAD)
     if code < _FIRST_COMPOUND or fault or stop > limit or count > end - first:
         return 0, [pos], False
     starts = [first]
@@ -199,7 +208,7 @@ def end_of(data: bytes, pos: int, limit: int) -> int:
     descriptors.
     """
     pending = 1
-    descriptors_left = _MAX_DESCRIPTORS
+    descriptors_left = _MAX_NESTED_DESCRIPTORS
     while pending:
         if pos >= limit:
             return -1
@@ -212,7 +221,7 @@ def end_of(data: bytes, pos: int, limit: int) -> int:
                 return -1
             continue
         size = _CONTENT_WIDTHS[code]
-        if size == _INVALID:
+        if size == _INVALID_CODE_WIDTH:
             return -1
         width = _SIZE_WIDTHS[code]
         if width:
@@ -293,21 +302,21 @@ def _read_array_part(data: bytes, pos: int, array: Value) -> Value:
         value = head(data, pos, array.end, array.element_code)
         value.index_in_parent = array.count - array.remaining
         array.remaining -= 1
-    elif array.element_code == _DESCRIBED:
+    elif array.element_code == _DESCRIPTOR_FOLLOWS:
         value = head(data, pos, array.end)
         value.role = DESCRIPTOR
-        array.element_code = _UNREAD
+        array.element_code = _CONSTRUCTOR_UNREAD
     else:
         value = Value(pos, -1, array.end, array.end, array.end, MISSING)
         if pos < array.end:
             value.code = data[pos]
-            if value.code and _CONTENT_WIDTHS[value.code] == _INVALID:
+            if value.code and _CONTENT_WIDTHS[value.code] == _INVALID_CODE_WIDTH:
                 value.fault = UNKNOWN
             else:
                 value.content = value.end = value.stop = pos + 1
                 value.fault = ""
         value.role = CONSTRUCTOR
-        array.element_code = value.code or _DESCRIBED
+        array.element_code = value.code or _DESCRIPTOR_FOLLOWS
         if value.code > 0:
             array.remaining = array.count
     value.parent, value.level = array, array.child_level
@@ -318,7 +327,7 @@ def _read_array_part(data: bytes, pos: int, array: Value) -> Value:
 
 def type_at(data: bytes, pos: int) -> str:
     """Return the AMQP type of the constructor at `pos`; empty if it is not a constructor."""
-    return _TYPES[data[pos]] if pos < len(data) else ""
+    return _TYPE_OF_FORMAT_CODE[data[pos]] if pos < len(data) else ""
 
 
 def text_at(data: bytes, pos: int, end: int) -> str:

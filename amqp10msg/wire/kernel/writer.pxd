@@ -3,8 +3,8 @@ cimport cython
 from amqp10msg.wire.kernel.twin cimport Entries, Slots
 from amqp10msg.wire.kernel.value_writer cimport ValueWriter
 
-cdef dict KINDS, SPECS
-cdef list SECTIONS, BODIES, _NULLS
+cdef dict KIND_OF_PYTHON_TYPE, SPEC_OF_CLASS
+cdef list SECTION_SPECS, BODY_SECTION_SPECS, _ENCODED_NULLS
 cdef int KIND_BINARY, KIND_DESCRIBED, KIND_LIST, KIND_PAIRS, KIND_SYMBOL, KIND_ULONG, DATA
 cdef int AMQP_SEQUENCE, SHAPE_COMPOSITE, SHAPE_ANNOTATIONS, SHAPE_PROPERTIES, SHAPE_BINARY
 cdef int SHAPE_SEQUENCE, _NULL, _LIST0

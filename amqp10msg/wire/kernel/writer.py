@@ -9,35 +9,35 @@ from typing import Any
 
 from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.kernel.codes import (
+    ALLOWED_NEXT_SECTIONS,
     AMQP_SEQUENCE,
-    BODIES,
-    CODES,
+    BODY_SECTION_SPECS,
     DATA,
-    FIRST_CODE,
-    FOLLOWERS,
+    FIRST_SECTION_CODE,
     FOOTER,
-    IS_USUAL_CODE,
+    IS_USUAL_CODE_OF_KIND,
     KIND_BINARY,
     KIND_DESCRIBED,
     KIND_LIST,
+    KIND_OF_PYTHON_TYPE,
     KIND_PAIRS,
     KIND_SYMBOL,
     KIND_ULONG,
-    KINDS,
-    MESSAGE,
-    NAMES,
+    NAMES_OF_DESCRIPTOR,
     PLACE_BODY,
-    PLACES,
-    SCAN,
+    PLACE_OF_SECTION,
+    REGISTERED_MESSAGE,
+    REGISTERED_SCAN_CLASS,
+    SECTION_CODE_OF_DESCRIPTOR,
     SECTION_COUNT,
-    SECTIONS,
+    SECTION_SPECS,
     SHAPE_ANNOTATIONS,
     SHAPE_BINARY,
     SHAPE_COMPOSITE,
     SHAPE_PROPERTIES,
     SHAPE_SEQUENCE,
-    SPECS,
-    TYPE_NAMES,
+    SPEC_OF_CLASS,
+    TYPE_NAME_OF_KIND,
 )
 from amqp10msg.wire.kernel.twin import (
     Entries,
@@ -48,7 +48,7 @@ from amqp10msg.wire.kernel.twin import (
 )
 from amqp10msg.wire.kernel.value_writer import ValueWriter, encode_fault
 from amqp10msg.wire.primitives import AmqpMap, Array, Char, Described, Symbol, ULong
-from amqp10msg.wire.primitives.compounds import register_code_of
+from amqp10msg.wire.primitives.compounds import register_constructor_function
 
 
 class Spec:
@@ -88,12 +88,12 @@ class Spec:
         self.multiple = multiple
         self.blank = [*defaults]
         # For a section, its number, its position in a message, and the sections that may follow.
-        index = code - FIRST_CODE
+        index = code - FIRST_SECTION_CODE
         is_section = 0 <= index < SECTION_COUNT
-        self.position = PLACES[index] if is_section else 0
+        self.position = PLACE_OF_SECTION[index] if is_section else 0
         self.is_body = self.position == PLACE_BODY
-        self.followers = FOLLOWERS[index + 1] if is_section else b""
-        self.usual = b"".join([IS_USUAL_CODE[kind] for kind in kinds])
+        self.followers = ALLOWED_NEXT_SECTIONS[index + 1] if is_section else b""
+        self.usual = b"".join([IS_USUAL_CODE_OF_KIND[kind] for kind in kinds])
         # Whether each field is encoded by its kind alone, and omitted if it equals its default.
         self.is_plain = not mandatory and not any(multiple)
         self.head = b"\x00\x53" + bytes([code]) if code < 256 else b"\x00\x80" + code.to_bytes(8)
@@ -101,21 +101,23 @@ class Spec:
 
 def register(cls: type, spec: Spec) -> None:
     """Register the declaration of a composite, so that `encode_value` can encode its class."""
-    SPECS[cls] = spec
+    SPEC_OF_CLASS[cls] = spec
 
 
 def register_section(cls: type, spec: Spec) -> None:
     """Register the declaration of a section. Must be called in the order of the section codes."""
-    SPECS[cls] = spec
-    declare_section(len(SECTIONS), spec.shape, cls, spec.layout, spec.usual, spec.defaults)
-    SECTIONS.append(spec)
-    BODIES[:] = SECTIONS[DATA:FOOTER]
-    CODES[spec.code] = CODES[spec.symbol.encode()] = spec.code
-    NAMES[spec.code] = NAMES[spec.symbol] = (spec.name, spec.names)
+    SPEC_OF_CLASS[cls] = spec
+    declare_section(len(SECTION_SPECS), spec.shape, cls, spec.layout, spec.usual, spec.defaults)
+    SECTION_SPECS.append(spec)
+    BODY_SECTION_SPECS[:] = SECTION_SPECS[DATA:FOOTER]
+    SECTION_CODE_OF_DESCRIPTOR[spec.code] = SECTION_CODE_OF_DESCRIPTOR[spec.symbol.encode()] = (
+        spec.code
+    )
+    NAMES_OF_DESCRIPTOR[spec.code] = NAMES_OF_DESCRIPTOR[spec.symbol] = (spec.name, spec.names)
 
 
 # The attributes of a message, in the order of `Cursor.read_message`.
-_ATTRIBUTES = [
+_MESSAGE_ATTRIBUTES = [
     "header",
     "delivery_annotations",
     "message_annotations",
@@ -135,12 +137,12 @@ class _Attributes:
     For example, `amqp10msg.validation` uses the kernel without `Message`.
     """
 
-    __slots__ = tuple(_ATTRIBUTES)
+    __slots__ = tuple(_MESSAGE_ATTRIBUTES)
 
 
-_LAYOUT = Slots(_Attributes, _ATTRIBUTES)
-declare_message(_LAYOUT)
-MESSAGE[:] = _LAYOUT, None, None
+_MESSAGE_LAYOUT = Slots(_Attributes, _MESSAGE_ATTRIBUTES)
+declare_message(_MESSAGE_LAYOUT)
+REGISTERED_MESSAGE[:] = _MESSAGE_LAYOUT, None, None
 
 
 def register_message(
@@ -154,25 +156,25 @@ def register_message(
         first_fault: returns the error for the first fault of a message, given the error at which
             decoding stopped and the limits.
     """
-    # This is what attrs.fields returns; the kernel does not import attrs.
+    # The kernel does not import attrs, whose function `fields` returns this attribute.
     names = [field.name for field in cls.__attrs_attrs__]  # type: ignore[attr-defined]  # attrs' own
     layout = Slots(cls, names)
     declare_message(layout)
-    MESSAGE[:] = layout, lenient, first_fault
+    REGISTERED_MESSAGE[:] = layout, lenient, first_fault
     declare_decode(cls)
 
 
 def register_scan(cls: type) -> None:
     """Register the class of the results of `scan`."""
-    SCAN[:] = (cls,)
+    REGISTERED_SCAN_CLASS[:] = (cls,)
 
 
 # Format codes of values without data.
 _NULL, _LIST0 = 0x40, 0x45
 # Format code of an array with a size of one byte.
 _ARRAY8 = 0xE0
-# Sequences of encoded nulls, by their number.
-_NULLS = [b"\x40" * n for n in range(32)]
+# Sequences of 0 to 31 encoded nulls, by the number of nulls.
+_ENCODED_NULLS = [b"\x40" * n for n in range(32)]
 
 
 class Writer(ValueWriter):
@@ -186,8 +188,11 @@ class Writer(ValueWriter):
         return writer
 
     def composite_or_subclass(self, value: Any) -> None:
-        """Write a composite, or a value whose class is not in `KINDS`, by a base class that is."""
-        spec = SPECS.get(type(value))
+        """Write a composite, or a value whose class is not in `KIND_OF_PYTHON_TYPE`.
+
+        The latter is written as its first base class in `KIND_OF_PYTHON_TYPE`.
+        """
+        spec = SPEC_OF_CLASS.get(type(value))
         if spec is None:
             ValueWriter.composite_or_subclass(self, value)
             return
@@ -207,23 +212,23 @@ class Writer(ValueWriter):
 
     def body(self, body: Any) -> bool:
         """Write a body section or a list of them; return False if a class is not a section's."""
-        usual = SECTIONS[DATA]
+        usual = SECTION_SPECS[DATA]
         if type(body) is usual.cls:
             self.section(usual, body)
             return True
         if type(body) is not list:
-            spec = SPECS.get(type(body))
-            if spec is None or spec not in BODIES:
+            spec = SPEC_OF_CLASS.get(type(body))
+            if spec is None or spec not in BODY_SECTION_SPECS:
                 return False
             self.section(spec, body)
             return True
         if not body:
             return False
-        spec = SPECS.get(type(body[0]))
-        if spec is not SECTIONS[DATA] and spec is not SECTIONS[AMQP_SEQUENCE]:
+        spec = SPEC_OF_CLASS.get(type(body[0]))
+        if spec is not SECTION_SPECS[DATA] and spec is not SECTION_SPECS[AMQP_SEQUENCE]:
             return False
         for part in body:
-            if SPECS.get(type(part)) is not spec:
+            if SPEC_OF_CLASS.get(type(part)) is not spec:
                 return False
             self.section(spec, part)
         return True
@@ -275,7 +280,7 @@ class Writer(ValueWriter):
                 ):
                     # Omitted fields are null. They need no bytes at the end of the list.
                     if i > count:
-                        self.add(_NULLS[i - count])
+                        self.add(_ENCODED_NULLS[i - count])
                     count = i + 1
                     kind = spec.kinds[i]
                     if self.lenient:
@@ -320,7 +325,7 @@ class Writer(ValueWriter):
         elif len(values) == 1:
             self.typed(kind, values[0])
         else:
-            self.write_array(Array(TYPE_NAMES[kind], values))
+            self.write_array(Array(TYPE_NAME_OF_KIND[kind], values))
 
     def annotations(self, value: Any) -> None:
         """Write the map of an annotations section or footer."""
@@ -361,7 +366,7 @@ class Writer(ValueWriter):
                 )
             if self.usual(item):
                 continue
-            kind = KINDS.get(type(item), 0)
+            kind = KIND_OF_PYTHON_TYPE.get(type(item), 0)
             if (
                 (kind == 0 or KIND_LIST <= kind <= KIND_DESCRIBED or kind == KIND_PAIRS)
                 and not self.lenient
@@ -390,7 +395,7 @@ def not_simple(value: Any) -> bool:
             value = value.value
         else:
             break
-    return isinstance(value, (list, tuple, dict, AmqpMap, Array)) or type(value) in SPECS
+    return isinstance(value, (list, tuple, dict, AmqpMap, Array)) or type(value) in SPEC_OF_CLASS
 
 
 def encode_key(key: Any) -> bytes:
@@ -412,7 +417,7 @@ def _code_of_array(array: Array) -> int:
     return octets[3 if octets[0] == _ARRAY8 else 9]
 
 
-register_code_of(_code_of_array)
+register_constructor_function(_code_of_array)
 
 
 def encode_value(value: Any) -> bytes:

@@ -22,9 +22,16 @@ memset(WHOLE_OF, 0, sizeof(WHOLE_OF))
 memset(TEXT_OF, 0, sizeof(TEXT_OF))
 for _code in range(KIND_COUNT):
     WHOLE_OF[<int>_code] = Whole(
-        WIDTHS[_code], WIDE_CODES[_code], SMALL_CODES[_code], ZERO_CODES[_code], SIGNED[_code]
+        INTEGER_WIDTH_OF_KIND[_code],
+        FULL_WIDTH_CODE_OF_KIND[_code],
+        ONE_BYTE_CODE_OF_KIND[_code],
+        ZERO_CODE_OF_KIND[_code],
+        IS_SIGNED_KIND[_code]
     )
-    TEXT_OF[<int>_code] = 0xA1 if IS_STRING[_code] else 0xA3 if _code == KIND_SYMBOL else 0
+    if KIND_ACCEPTS_STRING[_code]:
+        TEXT_OF[<int>_code] = 0xA1
+    else:
+        TEXT_OF[<int>_code] = 0xA3 if _code == KIND_SYMBOL else 0
 cdef PyObject *TEXT_TYPE = <PyObject *>str
 cdef PyObject *INT_TYPE = <PyObject *>int
 cdef PyObject *REAL_TYPE = <PyObject *>float
@@ -306,7 +313,7 @@ cdef class Output:
             make_room(self, n + 2)
             put_octets(self, 0xA0, PyBytes_AS_STRING(<bytes>value), n)
         else:
-            known = PyDict_GetItem(KINDS, <object>type_)
+            known = PyDict_GetItem(KIND_OF_PYTHON_TYPE, <object>type_)
             if known == NULL:
                 return False
             kind = <object>known

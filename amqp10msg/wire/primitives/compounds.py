@@ -41,7 +41,7 @@ class Described:
         return _repr_of(self)
 
 
-_ARRAY_TYPES = frozenset(row.type for row in FORMAT_CODES.values())
+_ELEMENT_TYPE_NAMES = frozenset(row.type for row in FORMAT_CODES.values())
 
 
 @attrs.define(init=False, eq=False, repr=False)
@@ -80,11 +80,11 @@ class Array(Sequence[Any]):
                 "the constructor of an Array must be the name of a type or a format code, not "
                 f"{type(constructor).__name__}: Array('int', [1, 2])"
             )
-        elif constructor in _ARRAY_TYPES:
+        elif constructor in _ELEMENT_TYPE_NAMES:
             self.type, self.code = constructor, None
         else:
             raise ValueError(
-                f"{constructor!r} is not an AMQP type: use one of {sorted(_ARRAY_TYPES)}"
+                f"{constructor!r} is not an AMQP type: use one of {sorted(_ELEMENT_TYPE_NAMES)}"
             )
         self.descriptors = tuple(descriptors)
         self.values = list(values)
@@ -107,7 +107,7 @@ class Array(Sequence[Any]):
             other.values,
         ):
             return False
-        return self.code == other.code or _code_of(self) == _code_of(other)
+        return self.code == other.code or _constructor_of(self) == _constructor_of(other)
 
     __hash__ = None  # type: ignore[assignment]  # mutable, like list
 
@@ -115,28 +115,28 @@ class Array(Sequence[Any]):
         return _repr_of(self)
 
 
-# The function that returns the constructor with which an array is encoded. The kernel sets it,
-# because it chooses the smallest constructor.
-_CODE_OF: list[Callable[[Array], int]] = []
+# A list with one item: the function that returns the constructor with which an array is encoded.
+# The kernel sets the function, because the kernel chooses the smallest constructor.
+_CONSTRUCTOR_FUNCTIONS: list[Callable[[Array], int]] = []
 
 
-def register_code_of(function: Callable[[Array], int]) -> None:
+def register_constructor_function(function: Callable[[Array], int]) -> None:
     """Set the function that returns the constructor with which an array is encoded."""
-    _CODE_OF[:] = (function,)
+    _CONSTRUCTOR_FUNCTIONS[:] = (function,)
 
 
-def _code_of(array: Array) -> int | None:
-    """Return the constructor with which an array is encoded; its `code` if it cannot be encoded."""
-    if array.code is not None or not _CODE_OF:
+def _constructor_of(array: Array) -> int | None:
+    """Return the constructor with which an array is encoded; None if it cannot be encoded."""
+    if array.code is not None or not _CONSTRUCTOR_FUNCTIONS:
         return array.code
     try:
-        return _CODE_OF[0](array)
+        return _CONSTRUCTOR_FUNCTIONS[0](array)
     except ValueError:
         return None
 
 
 class _Items(ItemsView[Any, Any]):
-    """A view of the pairs. In contrast to a view that looks up keys, it has duplicate keys."""
+    """A view of the pairs of an `AmqpMap`, which may have duplicate keys, as ItemsView does not."""
 
     __slots__ = ()
     _mapping: AmqpMap
@@ -288,7 +288,7 @@ def _index_key(key: Any) -> Any:
     return (type(key), key)
 
 
-_DOUBLE = struct.Struct(">d")
+_DOUBLE_STRUCT = struct.Struct(">d")
 
 
 def identical(a: Any, b: Any) -> bool:
@@ -302,7 +302,7 @@ def identical(a: Any, b: Any) -> bool:
     if isinstance(a, Float):
         return a.bits == b.bits  # type: ignore[no-any-return]
     if isinstance(a, float):
-        return _DOUBLE.pack(a) == _DOUBLE.pack(b)
+        return _DOUBLE_STRUCT.pack(a) == _DOUBLE_STRUCT.pack(b)
     if isinstance(a, list):
         return len(a) == len(b) and all(map(identical, a, b))
     if isinstance(a, (dict, AmqpMap)):

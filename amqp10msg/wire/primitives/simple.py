@@ -79,13 +79,14 @@ class Int(_Integer):
     min, max = -(2**31), 2**31 - 1
 
 
-_EPOCH = _datetime.datetime(1970, 1, 1, tzinfo=_datetime.UTC)
-_MILLISECOND = _datetime.timedelta(milliseconds=1)
+_UNIX_EPOCH = _datetime.datetime(1970, 1, 1, tzinfo=_datetime.UTC)
+_ONE_MILLISECOND = _datetime.timedelta(milliseconds=1)
 
 
-# Number of .NET ticks (100 ns) in a millisecond, and from the start of the year 1 to that of 1970.
+# Number of .NET ticks (100 ns) in a millisecond, and from the start of the year 1 to the start of
+# 1970.
 _TICKS_PER_MILLISECOND = 10_000
-_EPOCH_TICKS = 621_355_968_000_000_000
+_TICKS_AT_UNIX_EPOCH = 621_355_968_000_000_000
 
 
 class Timestamp(_Integer):
@@ -106,7 +107,7 @@ class Timestamp(_Integer):
             raise TypeError(f"moment must be a datetime, not {type(moment).__name__}")
         if moment.tzinfo is None:
             raise ValueError("a datetime needs a time zone, such as datetime.UTC")
-        return cls((moment - _EPOCH) // _MILLISECOND)
+        return cls((moment - _UNIX_EPOCH) // _ONE_MILLISECOND)
 
     @classmethod
     def from_ticks(cls, ticks: int) -> Self:
@@ -117,7 +118,7 @@ class Timestamp(_Integer):
         Args:
             ticks: the number of ticks. Fractions of a millisecond are rounded down.
         """
-        return cls((ticks - _EPOCH_TICKS) // _TICKS_PER_MILLISECOND)
+        return cls((ticks - _TICKS_AT_UNIX_EPOCH) // _TICKS_PER_MILLISECOND)
 
     def to_datetime(self) -> _datetime.datetime:
         """Return the time as an aware datetime in UTC.
@@ -126,7 +127,7 @@ class Timestamp(_Integer):
             ValueError: the time is outside the years 1 to 9999, the range of datetime.
         """
         try:
-            return _EPOCH + _datetime.timedelta(milliseconds=int(self))
+            return _UNIX_EPOCH + _datetime.timedelta(milliseconds=int(self))
         except OverflowError:
             raise ValueError(
                 f"{int(self)} ms is outside the years 1 to 9999, the range of datetime: "
@@ -134,8 +135,8 @@ class Timestamp(_Integer):
             ) from None
 
 
-_FLOAT = struct.Struct(">f")
-_UINT = struct.Struct(">I")
+_FLOAT32_STRUCT = struct.Struct(">f")
+_UINT32_STRUCT = struct.Struct(">I")
 
 
 class Float(float):
@@ -158,7 +159,7 @@ class Float(float):
         number = float(value)
         if math.isnan(number):
             return float.__new__(cls, number)
-        return float.__new__(cls, _FLOAT.unpack(_FLOAT.pack(number))[0])
+        return float.__new__(cls, _FLOAT32_STRUCT.unpack(_FLOAT32_STRUCT.pack(number))[0])
 
     @classmethod
     def from_bits(cls, bits: int) -> Self:
@@ -175,7 +176,7 @@ class Float(float):
             raise TypeError(f"bits must be an int, not {type(bits).__name__}")
         if not 0 <= bits < 2**32:
             raise ValueError(f"bits must be 0 to 2^32 - 1, got {bits}")
-        self = float.__new__(cls, _FLOAT.unpack(_UINT.pack(bits))[0])
+        self = float.__new__(cls, _FLOAT32_STRUCT.unpack(_UINT32_STRUCT.pack(bits))[0])
         if math.isnan(self):
             # The conversion to a 64-bit float turns a signalling NaN into a quiet NaN.
             self._bits = bits
@@ -185,11 +186,11 @@ class Float(float):
     def bits(self) -> int:
         """The bits in IEEE 754 binary32, as a number from 0 to 2^32 - 1."""
         if not math.isnan(self):
-            return int(_UINT.unpack(_FLOAT.pack(self))[0])
+            return int(_UINT32_STRUCT.unpack(_FLOAT32_STRUCT.pack(self))[0])
         try:
             return self._bits
         except AttributeError:
-            return int(_UINT.unpack(_FLOAT.pack(self))[0])
+            return int(_UINT32_STRUCT.unpack(_FLOAT32_STRUCT.pack(self))[0])
 
     def __repr__(self) -> str:
         return f"Float({float.__repr__(self)})"
