@@ -201,14 +201,14 @@ def _decode_needed_sections(
                 reader.pos = start + 1
                 kind = kind_of(reader.value())
             if kind is None:
-                raise reader.no_section(start)
+                raise reader.not_a_section_error(start)
             index = kind.code - FIRST_SECTION_CODE
             if not ALLOWED_NEXT_SECTIONS[last + 1][FIRST_SECTION_CODE + index]:
                 # The kernel expects a bit mask of the sections seen, by position in the message.
                 seen_places = 0
                 for section in sections:
                     seen_places |= 1 << PLACE_OF_SECTION[section]
-                raise reader.misplaced(index, last, seen_places, start)
+                raise reader.misplaced_section_error(index, last, seen_places, start)
             last = index
             content = reader.pos
             sections[index] = True

@@ -68,7 +68,7 @@ def _read(data: Any, limits: Limits | None, *, whole: bool, strict: bool) -> tup
         composite = reader.composite(entry.spec)
         end = reader.pos
         if whole and end != len(octets):
-            raise reader.trailing()
+            raise reader.trailing_bytes_error()
         if strict:
             return _refine_strictly(composite, entry, octets, start), end
         return _refine_leniently(composite, entry), end

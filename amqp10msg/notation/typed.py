@@ -157,7 +157,7 @@ class TypedReader(ValueReader):
         """Convert one value."""
         pos = self.pos
         if pos >= self.end:
-            raise self.truncated(pos, 1)
+            raise self.truncated_error(pos, 1)
         self.pos = pos + 1
         return self.content(self.buf[pos])
 

@@ -1,6 +1,6 @@
 # Reads and writes single encoded values in C. The kernels of `columns` and `translate` include this
-# file. It has numbers in network order, text, hexadecimal digits, UUIDs, decimal digits, the table
-# of format codes (Part 1, 1.6), and output into memory that the caller has allocated.
+# file. The file handles numbers in network order, text, hexadecimal digits, UUIDs, decimal digits,
+# the table of format codes (Part 1, 1.6), and output into memory that the caller has allocated.
 #
 # A kernel leaves a value that it does not handle to the Python implementation, which also raises
 # the errors. A function returns UNSUPPORTED (0), or a NULL pointer, for such a value.
@@ -18,8 +18,8 @@ ctypedef const uint8_t* cursor
 cdef enum:
     FULL = -1  # the output has no room for the value
     UNSUPPORTED = 0    # the Python implementation must handle it
-    OK = 1   # it was read or written
-    ABSENT = 2 # it does not exist
+    OK = 1   # the value, section or row was read or written
+    ABSENT = 2 # the value, section or row does not exist
 
 # The rules for the content of a string, a symbol or a binary.
 cdef enum:
@@ -37,7 +37,7 @@ cdef enum:
     BACKSLASH = 92
     BRACKET_END = 93
 
-# The maximum of Arrow's 32-bit offsets.
+# The maximum value of Arrow's 32-bit offsets.
 cdef Py_ssize_t LARGEST = 2**31 - 1
 # The index of the low half of a decimal128 in memory, 0 or 1.
 cdef int LOW_WORD = 0 if sys.byteorder == "little" else 1
@@ -45,7 +45,7 @@ cdef int LOW_WORD = 0 if sys.byteorder == "little" else 1
 
 # Numbers in network order, and words of eight bytes.
 
-# The highest bit of each byte of a word, which is 0 in ASCII.
+# Bit mask of the highest bit of each byte of a word. In ASCII text, these bits are 0.
 cdef uint64_t HIGH_BITS = 0x8080808080808080
 # Bit masks of the first n bytes of a word in memory, at the index 8 + n, for n from -8 to 16. A
 # negative n counts as 0, and an n above 8 as 8.
@@ -293,7 +293,8 @@ cdef enum:
     DOUBLE_CODE = 0x82
     TIMESTAMP_CODE = 0x83
     UUID_CODE = 0x98
-    # The format codes with a 32-bit size are higher by this than those with an 8-bit size.
+    # The difference between the format code of an encoding with a 32-bit size and the format code
+    # of the same type with an 8-bit size.
     LARGE = 0x10
     BINARY8 = 0xA0
     STRING8 = 0xA1

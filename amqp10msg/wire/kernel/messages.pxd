@@ -27,9 +27,9 @@ cdef class Reader(ValueReader):
     cdef object mapping(self, Spec spec)
     cpdef object section(self, Spec spec)
     cdef int section_code(self) except -2
-    cdef int odd_section(self, int last, int positions, Py_ssize_t start) except -2
-    cdef object other_section(self, int index)
-    cdef int part(self) except -2
+    cdef int skip_unusual_descriptor(self, int last, int positions, Py_ssize_t start) except -2
+    cdef object read_unusual_section(self, int index)
+    cdef int skip_section(self) except -2
     cpdef list scan(self)
 
 

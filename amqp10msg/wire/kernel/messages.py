@@ -104,7 +104,7 @@ class Reader(ValueReader):
         if wire_kind == KIND_ARRAY and spec.multiple and spec.multiple[index]:
             return self.read(code)
         if code != 0 and wire_kind == 0:
-            raise self.unknown(code, self.pos - 1)
+            raise self.unknown_code_error(code, self.pos - 1)
         if self.lenient:
             return self.read(code)
         raise DecodeError(
@@ -151,7 +151,7 @@ class Reader(ValueReader):
         if code == 0x45:
             return -1
         if code != 0xC0 and code != 0xD0:
-            raise self.wrong_value(spec, code, "a list", start)
+            raise self.wrong_section_value_error(spec, code, "a list", start)
         stop = self.open(code)
         if self.count > len(spec.names) and not self.lenient:
             raise DecodeError(
@@ -162,11 +162,13 @@ class Reader(ValueReader):
             )
         return self.into(start, stop)
 
-    def wrong_value(self, spec: Any, code: int, expected: str, pos: int) -> DecodeError:
+    def wrong_section_value_error(
+        self, spec: Any, code: int, expected: str, pos: int
+    ) -> DecodeError:
         """Return the error for the value of a section or composite with a wrong type."""
         wire_kind = KIND_OF_FORMAT_CODE[code]
         if code != 0 and wire_kind == 0:
-            return self.unknown(code, pos)
+            return self.unknown_code_error(code, pos)
         return DecodeError(
             f"{spec.name} must be {expected}, not {TYPE_NAME_OF_KIND[wire_kind or KIND_DESCRIBED]}",
             pos,
@@ -179,10 +181,10 @@ class Reader(ValueReader):
         start = self.advance(1)
         code = self.buf[start]
         if code != 0xC1 and code != 0xD1:
-            raise self.wrong_value(spec, code, "a map", start)
+            raise self.wrong_section_value_error(spec, code, "a map", start)
         stop = self.open(code)
         if self.count & 1:
-            raise self.odd_count(self.count, start)
+            raise self.odd_count_error(self.count, start)
         return self.into(start, stop)
 
     def mapping(self, spec: Any) -> Any:
@@ -201,7 +203,7 @@ class Reader(ValueReader):
             if annotations:
                 if key_kind != KIND_SYMBOL:
                     if key_kind != KIND_ULONG:
-                        raise self.wrong_key(spec, code, "a symbol or a ulong", key_pos)
+                        raise self.wrong_key_error(spec, code, "a symbol or a ulong", key_pos)
                     guessable += 1
                     if guessable > MAX_KEYS_WITH_GUESSABLE_HASH:
                         raise DecodeError(
@@ -212,7 +214,7 @@ class Reader(ValueReader):
                             condition=RESOURCE_LIMIT_EXCEEDED,
                         )
             elif key_kind != KIND_STRING:
-                raise self.wrong_key(spec, code, "a string", key_pos)
+                raise self.wrong_key_error(spec, code, "a string", key_pos)
             key = self.read(code)
             pos = self.advance(1)
             code = self.buf[pos]
@@ -222,14 +224,14 @@ class Reader(ValueReader):
                 and not annotations
                 and not_simple(value)
             ):
-                raise self.compound_property(key, pos)
+                raise self.compound_property_error(key, pos)
             entries[key] = value
         self.ascend(outer)
         if len(entries) != count >> 1:
-            raise self.duplicate(count)
+            raise self.duplicate_key_error(count)
         return entries
 
-    def duplicate(self, count: int) -> DecodeError:
+    def duplicate_key_error(self, count: int) -> DecodeError:
         """Return the error for the duplicate key in the map of scalar keys at `first`."""
         self.pos = self.first
         earlier_keys = set()
@@ -242,7 +244,7 @@ class Reader(ValueReader):
             earlier_keys.add(key)
         return DecodeError(f"duplicate map key {key!r}", key_pos, rule="map-duplicate-key")
 
-    def compound_property(self, key: Any, pos: int) -> DecodeError:
+    def compound_property_error(self, key: Any, pos: int) -> DecodeError:
         """Return the error for an application property whose value is not simple."""
         return DecodeError(
             f"application property {key!r} must have a simple type, not list, map or array",
@@ -251,11 +253,11 @@ class Reader(ValueReader):
             condition=INVALID_FIELD,
         )
 
-    def wrong_key(self, spec: Any, code: int, expected: str, pos: int) -> DecodeError:
+    def wrong_key_error(self, spec: Any, code: int, expected: str, pos: int) -> DecodeError:
         """Return the error for a map key of the wrong type."""
         wire_kind = KIND_OF_FORMAT_CODE[code]
         if code != 0 and wire_kind == 0:
-            return self.unknown(code, pos)
+            return self.unknown_code_error(code, pos)
         return DecodeError(
             f"a key of {spec.name} must be {expected}, "
             f"not {TYPE_NAME_OF_KIND[wire_kind or KIND_DESCRIBED]}",
@@ -277,9 +279,9 @@ class Reader(ValueReader):
         code = self.buf[start]
         if shape == SHAPE_BINARY:
             if code != 0xA0 and code != 0xB0:
-                raise self.wrong_value(spec, code, "a binary", start)
+                raise self.wrong_section_value_error(spec, code, "a binary", start)
         elif code != 0xC0 and code != 0xD0 and code != 0x45:
-            raise self.wrong_value(spec, code, "a list", start)
+            raise self.wrong_section_value_error(spec, code, "a list", start)
         return spec.layout.build([self.read(code)])
 
     def section_code(self) -> int:
@@ -308,7 +310,7 @@ class Reader(ValueReader):
             known_code = SECTION_CODE_OF_DESCRIPTOR.get(buf[pos : self.pos])
         return -1 if known_code is None else known_code
 
-    def odd_section(self, last: int, positions: int, start: int) -> int:
+    def skip_unusual_descriptor(self, last: int, positions: int, start: int) -> int:
         """Skip a descriptor that the fast path does not read; return the section's number.
 
         Args:
@@ -321,18 +323,18 @@ class Reader(ValueReader):
         """
         index = self.section_code() - FIRST_SECTION_CODE
         if index < 0:
-            raise self.no_section(start)
+            raise self.not_a_section_error(start)
         if not ALLOWED_NEXT_SECTIONS[last + 1][FIRST_SECTION_CODE + index]:
-            raise self.misplaced(index, last, positions, start)
+            raise self.misplaced_section_error(index, last, positions, start)
         return index
 
-    def other_section(self, index: int) -> Any:
-        """Read the value after a section's descriptor, which the fast path did not read."""
+    def read_unusual_section(self, index: int) -> Any:
+        """Read a section that the fast path does not read, from the value after its descriptor."""
         if index == AMQP_VALUE:
             return self.wrapped(index, self.value())
         return self.section(SECTION_SPECS[index])
 
-    def no_section(self, start: int) -> DecodeError:
+    def not_a_section_error(self, start: int) -> DecodeError:
         """Return the error for a value at `start` that is not a section."""
         # If the value is malformed, this raises another error, which is more useful.
         if self.buf[start] == 0:
@@ -353,7 +355,9 @@ class Reader(ValueReader):
             condition=NOT_IMPLEMENTED,
         )
 
-    def misplaced(self, index: int, last: int, positions: int, start: int) -> DecodeError:
+    def misplaced_section_error(
+        self, index: int, last: int, positions: int, start: int
+    ) -> DecodeError:
         """Return the error for a section that must not follow the earlier sections."""
         name = SECTION_SPECS[index].name
         earlier_sections = sum(
@@ -368,7 +372,7 @@ class Reader(ValueReader):
             reason = f"{name} must precede {SECTION_SPECS[last].name}"
         return DecodeError(reason, start, rule=rule)
 
-    def part(self) -> int:
+    def skip_section(self) -> int:
         """Skip a section, and set `first` to the offset of its value; return the section's code.
 
         Returns -1 for a value that is not a section.
@@ -376,7 +380,7 @@ class Reader(ValueReader):
         start = self.pos
         self.items_left -= _ITEMS_PER_SCANNED_SECTION
         if self.items_left < 0:
-            raise self.exceeded("items limit: there are too many sections", start)
+            raise self.exceeded_limit_error("items limit: there are too many sections", start)
         code = self.section_code()
         if code < 0:
             self.pos = start
@@ -395,7 +399,7 @@ class Reader(ValueReader):
         try:
             while self.pos < self.end:
                 start = self.pos
-                code = self.part()
+                code = self.skip_section()
                 parts.append((code, start, self.first, self.pos))
         except READ_FAULTS as error:
             if not self.lenient or not is_local(error):
@@ -541,7 +545,7 @@ def splice(data: Any, limits: Any, replaced: Any, ordered: bool) -> Any:
         start = reader.pos
         code = FOOTER
         if start < reader.end:
-            code = reader.part() - FIRST_SECTION_CODE
+            code = reader.skip_section() - FIRST_SECTION_CODE
             if code < last or code < 0:
                 raise DecodeError(
                     "the sections are not in the order of Part 3, 3.2, so the place of a section "
@@ -611,7 +615,7 @@ def scan(data: Any, *, limits: Any = None) -> Any:
     last = 0
     try:
         while reader.pos < reader.end:
-            code = reader.part()
+            code = reader.skip_section()
             if code < last:
                 ordered = False
             last = code
@@ -699,13 +703,13 @@ def with_original_sections(original: Any, encoded: Any) -> Any:
     old_code = last = -1
     while new_reader.pos < new_reader.end:
         new_start = new_reader.pos
-        code = new_reader.part()
+        code = new_reader.skip_section()
         if code <= last:
             return None
         last = code
         while old_code < code and old_reader.pos < old_reader.end:
             old_start = old_reader.pos
-            next_code = old_reader.part()
+            next_code = old_reader.skip_section()
             if next_code <= old_code:
                 return None
             old_code = next_code
@@ -717,7 +721,7 @@ def with_original_sections(original: Any, encoded: Any) -> Any:
         else:
             writer.copy(encoded, new_start, new_reader.pos)
     while old_reader.pos < old_reader.end:
-        next_code = old_reader.part()
+        next_code = old_reader.skip_section()
         if next_code <= old_code:
             return None
         old_code = next_code

@@ -47,11 +47,12 @@ cdef enum:
     READ_ANNOTATIONS
     READ_DATA
 
-# `Picks`, which enforces limits, reads messages with more values in lists and maps than this.
+# Maximum number of values in the lists and maps of a message for the fast path. `Picks`, which
+# enforces limits, reads messages with more values.
 cdef enum:
     MOST_VALUES = 10_000
 
-# The result of `entry_at` for a value in an unusual encoding.
+# The object that `entry_at` returns for a value in an unusual encoding.
 cdef object _ODD = object()
 
 

@@ -200,7 +200,7 @@ class Picks:
             elif annotations and kind == KIND_ULONG:
                 value_index = plan.numbers.get(reader.number(code), -1)
             else:
-                raise reader.wrong_key(
+                raise reader.wrong_key_error(
                     spec, code, "a symbol or a ulong" if annotations else "a string", key_pos
                 )
             if value_index < 0:
@@ -222,7 +222,7 @@ class Picks:
                 reader.pos = key_pos
                 key = reader.value()
                 reader.pos = end
-                raise reader.compound_property(key, pos)
+                raise reader.compound_property_error(key, pos)
             values[value_index] = value
         reader.ascend(outer)
 

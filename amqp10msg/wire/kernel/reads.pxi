@@ -3,7 +3,7 @@
 # `Reader` reads sections in other encodings. The counterpart in Python is `twin.py`.
 
 
-# Sections. The declarations are never freed, so that readers need not count references to them:
+# The declarations of sections are never freed, so that readers need not count references to them:
 # threads that count references to the same object contend.
 
 cdef enum:
@@ -25,8 +25,8 @@ cdef PyObject *MESSAGE_LAYOUT = NULL
 cdef list _DECLARED = []
 # The position of each section in a message, by section number.
 cdef int PLACE_OF[KINDS_OF_SECTION]
-# Whether a section may follow another, by the number of the previous section plus 1 (0 at the start
-# of the message), and by the number of the section.
+# Whether a section may follow the previous section: by the number of the previous section plus 1
+# (0 at the start of the message), and by the number of the section.
 cdef bint FOLLOWS[KINDS_OF_SECTION + 1][KINDS_OF_SECTION]
 for _i in range(KINDS_OF_SECTION):
     PLACE_OF[<int>_i] = PLACE_OF_SECTION[_i]
@@ -265,13 +265,13 @@ cdef class Cursor:
                 start = self.pos
                 index = usual_section(self, last)
                 if index < 0:
-                    index = self.odd_section(last, places, start)
+                    index = self.skip_unusual_descriptor(last, places, start)
                     if not 0 <= index < KINDS_OF_SECTION:
                         raise IndexError("there is no such section")
                 last = index
                 section = quick_section(self, index)
                 if section is None:
-                    section = self.other_section(index)
+                    section = self.read_unusual_section(index)
                 place = PLACE_OF[index]
                 if place == BODY:
                     bodies += 1
@@ -289,10 +289,10 @@ cdef class Cursor:
             for i in range(PARTS):
                 Py_XDECREF(found[i])
 
-    cdef int odd_section(self, int last, int positions, Py_ssize_t start) except -2:
+    cdef int skip_unusual_descriptor(self, int last, int positions, Py_ssize_t start) except -2:
         raise NotImplementedError
 
-    cdef object other_section(self, int index):
+    cdef object read_unusual_section(self, int index):
         raise NotImplementedError
 
     cdef object wrapped(self, int index, value):

@@ -68,8 +68,8 @@ cdef class Cursor:
     cdef object name(self, Py_ssize_t start, Py_ssize_t stop)
     cdef object octet_value(self, int code, int octet)
     cpdef object read_message(self, cls, message_format)
-    cdef int odd_section(self, int last, int positions, Py_ssize_t start) except -2
-    cdef object other_section(self, int index)
+    cdef int skip_unusual_descriptor(self, int last, int positions, Py_ssize_t start) except -2
+    cdef object read_unusual_section(self, int index)
     cdef object wrapped(self, int index, value)
 
     cdef inline long long u32(self, Py_ssize_t pos) except? -1:

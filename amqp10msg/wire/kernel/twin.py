@@ -168,11 +168,11 @@ class Cursor:
                 positions = sum(
                     1 << i for i in range(PLACE_FOOTER + 1) if attributes[i] is not None
                 )
-                index = self.odd_section(last, positions, start)
+                index = self.skip_unusual_descriptor(last, positions, start)
             last = index
             spec = SECTION_SPECS[index]
             followers = spec.followers
-            section = self.other_section(index)
+            section = self.read_unusual_section(index)
             if not spec.is_body or attributes[PLACE_BODY] is None:
                 attributes[spec.position] = section
             elif several:
@@ -186,11 +186,11 @@ class Cursor:
         REGISTERED_MESSAGE[0].fill(message, attributes)
         return message
 
-    def odd_section(self, last: int, positions: int, start: int) -> int:
+    def skip_unusual_descriptor(self, last: int, positions: int, start: int) -> int:
         """Skip a descriptor in an unusual encoding; `Reader` implements this method."""
         raise NotImplementedError
 
-    def other_section(self, index: int) -> Any:
+    def read_unusual_section(self, index: int) -> Any:
         """Read the value of a section; `Reader` implements this method."""
         raise NotImplementedError
 

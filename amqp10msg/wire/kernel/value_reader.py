@@ -191,7 +191,7 @@ class ValueReader(Cursor):
 
     # Errors. These methods return the error, so that the `raise` is visible at its cause.
 
-    def truncated(self, pos: int, needed: int) -> DecodeError:
+    def truncated_error(self, pos: int, needed: int) -> DecodeError:
         """Return the error for a value that needs `needed` more bytes at `pos`, but has fewer."""
         if self.end < len(self.buf):
             return DecodeError(
@@ -207,7 +207,7 @@ class ValueReader(Cursor):
             rule="truncated",
         )
 
-    def unknown(self, code: int, pos: int) -> DecodeError:
+    def unknown_code_error(self, code: int, pos: int) -> DecodeError:
         """Return the error for a byte that is not a format code."""
         return DecodeError(
             f"0x{code:02X} is not a format code of Part 1",
@@ -215,7 +215,7 @@ class ValueReader(Cursor):
             rule="unknown-constructor",
         )
 
-    def exceeded(self, reason: str, pos: int) -> DecodeError:
+    def exceeded_limit_error(self, reason: str, pos: int) -> DecodeError:
         """Return the error for an exceeded limit; `reason` begins with the limit's name."""
         return DecodeError(
             f"{reason}: pass wider Limits if the sender is trusted",
@@ -224,7 +224,7 @@ class ValueReader(Cursor):
             condition=RESOURCE_LIMIT_EXCEEDED,
         )
 
-    def too_small(self, pos: int, size: int, min_size: int) -> DecodeError:
+    def size_too_small_error(self, pos: int, size: int, min_size: int) -> DecodeError:
         """Return the error for a size that is less than `min_size`."""
         return DecodeError(
             f"a size of {size} is less than the {min_size} bytes that it must cover",
@@ -232,13 +232,13 @@ class ValueReader(Cursor):
             rule="compound-size-too-small",
         )
 
-    def odd_count(self, count: int, pos: int) -> DecodeError:
+    def odd_count_error(self, count: int, pos: int) -> DecodeError:
         """Return the error for a map with an odd count."""
         return DecodeError(
             f"a map with {count} elements has a key without a value", pos, rule="map-odd-count"
         )
 
-    def trailing(self) -> DecodeError:
+    def trailing_bytes_error(self) -> DecodeError:
         """Return the error for bytes after the value."""
         return DecodeError(
             f"{number_of_bytes(len(self.buf) - self.pos, 'trailing ')} after the value",
@@ -266,7 +266,7 @@ class ValueReader(Cursor):
             return DecodeError(
                 f"a string is not UTF-8: {error.reason}", start + error.start, rule="invalid-utf8"
             )
-        return self.exceeded(
+        return self.exceeded_limit_error(
             "depth limit: values are nested deeper than the interpreter allows", self.pos
         )
 
@@ -276,7 +276,7 @@ class ValueReader(Cursor):
         """Count a level of nesting; raise DecodeError if the limit is exceeded."""
         self.depth -= 1
         if self.depth < 0:
-            raise self.exceeded("depth limit: values are nested too deeply", pos)
+            raise self.exceeded_limit_error("depth limit: values are nested too deeply", pos)
 
     # Skipping.
 
@@ -284,7 +284,7 @@ class ValueReader(Cursor):
         """Skip n bytes, and return the offset of the first."""
         pos = self.pos
         if n > self.end - pos:
-            raise self.truncated(pos, n)
+            raise self.truncated_error(pos, n)
         self.pos = pos + n
         return pos
 
@@ -294,10 +294,10 @@ class ValueReader(Cursor):
             return self.advance(self.u32(self.advance(4)))
         pos = self.pos
         if pos >= self.end:
-            raise self.truncated(pos, 1)
+            raise self.truncated_error(pos, 1)
         stop = pos + 1 + self.buf[pos]
         if stop > self.end:
-            raise self.truncated(pos + 1, stop - pos - 1)
+            raise self.truncated_error(pos + 1, stop - pos - 1)
         self.pos = stop
         return pos + 1
 
@@ -313,7 +313,7 @@ class ValueReader(Cursor):
                 pending += 2
                 continue
             if KIND_OF_FORMAT_CODE[code] == 0:
-                raise self.unknown(code, pos)
+                raise self.unknown_code_error(code, pos)
             if code < 0xA0:
                 self.advance(MIN_SIZE_OF_FORMAT_CODE[code])
             else:
@@ -325,7 +325,7 @@ class ValueReader(Cursor):
         """Read a value, from its constructor on."""
         pos = self.pos
         if pos >= self.end:
-            raise self.truncated(pos, 1)
+            raise self.truncated_error(pos, 1)
         self.pos = pos + 1
         return self.read(self.buf[pos])
 
@@ -357,12 +357,12 @@ class ValueReader(Cursor):
             if code == 0x45:
                 return []
             if code < 0x50:
-                raise self.unknown(code, self.pos - 1)
+                raise self.unknown_code_error(code, self.pos - 1)
             pos = self.pos
             if code > 0x56:
-                raise self.unknown(code, pos - 1)
+                raise self.unknown_code_error(code, pos - 1)
             if pos >= self.end:
-                raise self.truncated(pos, 1)
+                raise self.truncated_error(pos, 1)
             n = self.buf[pos]
             self.pos = pos + 1
             if code == 0x55:
@@ -383,7 +383,7 @@ class ValueReader(Cursor):
             return self.read_list(code)
         if code == 0xE0 or code == 0xF0:
             return self.read_array(code)
-        raise self.unknown(code, self.pos - 1)
+        raise self.unknown_code_error(code, self.pos - 1)
 
     def fixed(self, code: int) -> Any:
         """Read a fixed-width value of at least two bytes, after its format code."""
@@ -429,7 +429,7 @@ class ValueReader(Cursor):
                 )
             return _new_str(Char, chr(n))
         if KIND_OF_FORMAT_CODE[code] == 0:
-            raise self.unknown(code, self.pos - 1)
+            raise self.unknown_code_error(code, self.pos - 1)
         width = 4 if code == 0x74 else 8 if code == 0x84 else 16
         pos = self.advance(width)
         bits = int.from_bytes(self.buf[pos : pos + width], "big")
@@ -498,7 +498,7 @@ class ValueReader(Cursor):
             )
         self.items_left -= count
         if self.items_left < 0:
-            raise self.exceeded("items limit: the input holds too many values", pos)
+            raise self.exceeded_limit_error("items limit: the input holds too many values", pos)
         return stop
 
     def extent(self, width: int, extra_bytes: int) -> int:
@@ -508,13 +508,13 @@ class ValueReader(Cursor):
         """
         pos = self.pos
         if width > self.end - pos:
-            raise self.truncated(pos, width)
+            raise self.truncated_error(pos, width)
         size = self.buf[pos] if width == 1 else self.u32(pos)
         if size < width:
-            raise self.too_small(pos, size, width + extra_bytes)
+            raise self.size_too_small_error(pos, size, width + extra_bytes)
         pos += width
         if size > self.end - pos:
-            raise self.truncated(pos, size)
+            raise self.truncated_error(pos, size)
         self.count = self.buf[pos] if width == 1 else self.u32(pos)
         self.pos = pos + width
         return pos + size
@@ -557,7 +557,7 @@ class ValueReader(Cursor):
         for _ in range(self.count):
             pos = self.pos
             if pos >= stop:
-                raise self.truncated(pos, 1)
+                raise self.truncated_error(pos, 1)
             self.pos = pos + 1
             values.append(self.read(self.buf[pos]))
         self.close(stop, outer)
@@ -569,7 +569,7 @@ class ValueReader(Cursor):
         stop = self.open(code)
         count = self.count
         if count & 1:
-            raise self.odd_count(count, start)
+            raise self.odd_count_error(count, start)
         self.enter(start)
         outer = self.end
         self.end = stop
@@ -580,12 +580,12 @@ class ValueReader(Cursor):
         while pairs_left:
             key_pos = self.pos
             if key_pos >= stop:
-                raise self.truncated(key_pos, 1)
+                raise self.truncated_error(key_pos, 1)
             self.pos = key_pos + 1
             key = self.read(self.buf[key_pos])
             pos = self.pos
             if pos >= stop:
-                raise self.truncated(pos, 1)
+                raise self.truncated_error(pos, 1)
             self.pos = pos + 1
             value = self.read(self.buf[pos])
             pairs_left -= 1
@@ -674,13 +674,13 @@ class ValueReader(Cursor):
             pos = self.advance(1)
             code = self.buf[pos]
         if KIND_OF_FORMAT_CODE[code] == 0:
-            raise self.unknown(code, pos)
+            raise self.unknown_code_error(code, pos)
         available = stop - self.pos
         min_size = MIN_SIZE_OF_FORMAT_CODE[code]
         if min_size == 0:
             self.zero_width_left -= count
             if self.zero_width_left < 0:
-                raise self.exceeded(
+                raise self.exceeded_limit_error(
                     f"zero-width limit: an array has {count} elements that take no bytes, more "
                     "than zero_width and zero_width_per_byte allow for an input of this size",
                     start,
@@ -693,7 +693,7 @@ class ValueReader(Cursor):
             )
         self.items_left -= count
         if self.items_left < 0:
-            raise self.exceeded("items limit: the input holds too many values", start)
+            raise self.exceeded_limit_error("items limit: the input holds too many values", start)
         values = []
         for _ in range(count):
             values.append(self.read(code))
@@ -708,7 +708,7 @@ class ValueReader(Cursor):
         """
         if count:
             width = 1 if code == 0xE0 else 4
-            raise self.too_small(start + 1, width, width + 1)
+            raise self.size_too_small_error(start + 1, width, width + 1)
         if not self.lenient:
             raise DecodeError(
                 "an empty array has no constructor of its elements, though Part 1, 1.6.24 requires "
@@ -741,7 +741,7 @@ def decode_value(data: Any, *, limits: Limits | None = None) -> Any:
     try:
         value = reader.value()
         if reader.pos != len(data):
-            raise reader.trailing()
+            raise reader.trailing_bytes_error()
     except READ_FAULTS as error:
         raise reader.fault(error) from None
     return value

@@ -231,9 +231,9 @@ class ValueWriter(Output):
         if kind == KIND_ULONG and _MAX_INT64 < value <= _MAX_UINT64:
             self.add(b"\x80" + int(value).to_bytes(8, "big"))
             return
-        raise self.out_of_range(kind, value)
+        raise self.out_of_range_error(kind, value)
 
-    def out_of_range(self, kind: int, value: Any) -> EncodeError:
+    def out_of_range_error(self, kind: int, value: Any) -> EncodeError:
         """Return the error for an integer that is out of range for `kind`."""
         name, minimum, maximum = _INTEGER_RANGES[kind]
         number = int(value)

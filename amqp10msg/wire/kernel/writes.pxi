@@ -15,7 +15,8 @@ cdef struct Whole:
 cdef enum:
     KINDS_KNOWN = 64  # the size of tables by kind
 
-# By kind, the encodings of an integer, and the constructor of a short str, or 0.
+# By kind: the encodings of integers; and the constructor for a short str, or 0 if fields of the
+# kind accept no str.
 cdef Whole WHOLE_OF[KINDS_KNOWN]
 cdef int TEXT_OF[KINDS_KNOWN]
 memset(WHOLE_OF, 0, sizeof(WHOLE_OF))
