@@ -322,7 +322,7 @@ def read_message(data: Any, limits: Limits) -> tuple[bytes, dict[str, Any]]:
             try:
                 value = reader.value()
             except kernel.READ_FAULTS as error:
-                if not kernel.is_local(error):
+                if not kernel.is_limited_to_one_section(error):
                     raise
                 continue
             if code < 0:

@@ -37,7 +37,7 @@ from amqp10msg.wire.kernel.value_reader import (
     READ_FAULTS,
     decode_value,
     decode_values,
-    is_local,
+    is_limited_to_one_section,
     octets_of,
     skip_value,
 )
@@ -83,7 +83,7 @@ __all__ = [
     "encode_fault",
     "encode_message",
     "encode_value",
-    "is_local",
+    "is_limited_to_one_section",
     "key_text",
     "make_fast",
     "octets_of",

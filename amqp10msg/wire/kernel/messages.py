@@ -54,7 +54,12 @@ from amqp10msg.wire.kernel.codes import (
     TYPE_NAME_OF_KIND,
     order_rule,
 )
-from amqp10msg.wire.kernel.value_reader import READ_FAULTS, ValueReader, is_local, octets_of
+from amqp10msg.wire.kernel.value_reader import (
+    READ_FAULTS,
+    ValueReader,
+    is_limited_to_one_section,
+    octets_of,
+)
 from amqp10msg.wire.kernel.value_writer import encode_fault
 from amqp10msg.wire.kernel.writer import Writer, not_simple
 from amqp10msg.wire.limits import DEFAULT_LIMITS, UNLIMITED, Limits
@@ -402,7 +407,7 @@ class Reader(ValueReader):
                 code = self.skip_section()
                 parts.append((code, start, self.first, self.pos))
         except READ_FAULTS as error:
-            if not self.lenient or not is_local(error):
+            if not self.lenient or not is_limited_to_one_section(error):
                 raise
             parts.append((self.code_at(start), start, self.pos, self.end))
             self.pos = self.end

@@ -53,7 +53,7 @@ def declare_section(int index, int shape, type cls, Slots layout, bytes usual, t
     ):
         raise ValueError("a composite has a default and usual codes for each field")
     if shape != SHAPE_COMPOSITE and layout.count > 1:
-        raise ValueError("other sections have one value")
+        raise ValueError("a section that is not a composite has at most one value")
     _DECLARED.append((cls, layout, usual, defaults))
     SHAPES[index].shape = shape
     SHAPES[index].cls = <PyObject *>cls

@@ -56,7 +56,7 @@ READ_FAULTS = (DecodeError, UnicodeDecodeError, RecursionError, MemoryError)
 _NO_NAMES: dict[Any, Any] = {}
 
 
-def is_local(error: BaseException) -> bool:
+def is_limited_to_one_section(error: BaseException) -> bool:
     """Return whether an exception of `READ_FAULTS` is limited to one section.
 
     Exceeded limits and exhausted resources affect the whole input.
