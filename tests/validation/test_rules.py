@@ -372,7 +372,7 @@ def faults_of_the_kernel() -> set[str]:
                     for part in node.value.values
                 )
                 names.add(words)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "self.exceeded":
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "self.exceeded_limit_error":
             first = ast.unparse(node.args[0]).lstrip("f").strip("'\"")
             names.add(first.partition(":")[0].replace(" ", "-"))
     return names
