@@ -245,7 +245,7 @@ class StoreLocation:
         """
         store, path = self._store_and_path()
         with _converted_errors(self):
-            store.move(path, target._store()[1])
+            store.move(path, target._store_and_path()[1])
 
     def delete(self) -> None:
         """Delete a file if it exists."""

@@ -46,4 +46,4 @@ def s3_server() -> Iterator[Any]:
             yield running
         finally:
             running.stop()
-            stores._store.cache_clear()
+            stores._open_store.cache_clear()

@@ -182,13 +182,13 @@ def filter_messages(
 
 def _begins_with_message(inputs: Inputs) -> bool:
     """Return whether the first of the texts on the command line begins like a message."""
-    from amqp10msg.files.signatures import SECTION
+    from amqp10msg.files.signatures import SECTION_START
 
     try:
         item = next(iter(inputs), None)
     except click.UsageError:
         return False
-    return item is not None and SECTION.match(item.data) is not None
+    return item is not None and SECTION_START.match(item.data) is not None
 
 
 def _parse_filter(language: str, expr: str, dialect: Any) -> Filter:
