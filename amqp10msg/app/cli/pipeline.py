@@ -123,7 +123,12 @@ def _job_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 type=click.Path(dir_okay=False, path_type=Path),
                 help="Write the HTML report to this file, by default OUT/_report.html.",
             ),
-            click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),
+            click.option(
+                "--json",
+                "as_json",
+                is_flag=True,
+                help="Print the summary as JSON, with the reason of exit status 1 as failure.",
+            ),
             color_option,
         )
     ):
@@ -277,12 +282,18 @@ def _run(
         report_place.write(report_page(run, stats, None).encode())
     if as_json:
         timing = {"seconds": round(run.seconds, 3), "engine": run.engine}
-        click.echo(json.dumps({**stats.as_json(), **timing}))
+        # Not on stderr: spark-submit would write it into the JSON on stdout.
+        failure = {"failure": reason.removeprefix(_STATUS_1)} if failed else {}
+        click.echo(json.dumps({**stats.as_json(), **timing, **failure}))
     else:
         show_summary(console(use_color(color)), run, stats, page, failed=failed)
-    if failed:
-        print_error(reason)
+        if failed:
+            print_error(reason)
     return int(failed)
+
+
+#: How the text on stderr begins if the command ends with status 1.
+_STATUS_1 = "exit status 1: "
 
 
 def _failure(stats: Any, output: str, max_quarantine: str) -> str:
@@ -290,7 +301,7 @@ def _failure(stats: Any, output: str, max_quarantine: str) -> str:
     from amqp10msg.jobs import DAMAGED
 
     if not stats.rows:
-        return "exit status 1: the input contains no messages"
+        return f"{_STATUS_1}the input contains no messages"
     reasons = []
     if DAMAGED in stats.rules:
         count = plural(stats.rules[DAMAGED].messages, "damaged file")
@@ -300,7 +311,7 @@ def _failure(stats: Any, output: str, max_quarantine: str) -> str:
             f"{stats.errors:,} of {plural(stats.rows, 'message')} in {output}/quarantine, more "
             f"than --max-quarantine {max_quarantine}"
         )
-    return f"exit status 1: {'; '.join(reasons)}" if reasons else ""
+    return f"{_STATUS_1}{'; '.join(reasons)}" if reasons else ""
 
 
 def _output_exists(output: Path | str) -> bool:
