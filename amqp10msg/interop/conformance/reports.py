@@ -549,7 +549,7 @@ def _tree_rows(case: Case) -> list[list[Any]]:
     return [
         [
             row["offset"],
-            row["stop"],
+            row["line_end"],
             row["level"],
             row["name"],
             row["type"],
