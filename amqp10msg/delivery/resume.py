@@ -231,11 +231,10 @@ class Step:
             TypeError: `outcome` is not a delivery state.
         """
         expect(outcome, DeliveryState, "not_applied", "an outcome")
-        if self.outcome is None or not outcome.is_outcome:
-            raise ValueError(
-                f"not_applied replaces an outcome by another outcome, not {self.outcome!r} by "
-                f"{outcome!r}"
-            )
+        if self.outcome is None:
+            raise ValueError("this step has no outcome that not_applied could replace")
+        if not outcome.is_outcome:
+            raise ValueError(f"not_applied takes an outcome, not {outcome!r}")
         return _restating_step(self.delivery_tag, outcome)
 
 

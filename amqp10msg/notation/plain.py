@@ -143,7 +143,7 @@ class PlainSectionSpec:
         )
 
 
-#: The representations of the sections, by descriptor code minus `_FIRST_SECTION_CODE`.
+#: The specification of each section, by descriptor code minus `_FIRST_SECTION_CODE`.
 SECTION_SPECS = [PlainSectionSpec(kind) for kind in KINDS]
 #: The descriptor code of the first section.
 _FIRST_SECTION_CODE = KINDS[0].code

@@ -184,7 +184,7 @@ def _writer(level: int, depth: int) -> Any:
 #: The initial AMQP depth of a writer, which is so low that the kernel's limit is never reached,
 #: since this module checks the depth itself. A level of JSON adds up to three levels of AMQP.
 _INITIAL_WRITER_DEPTH = -4 * MAX_DEPTH
-#: The maximum AMQP depth of a writer.
+#: The maximum AMQP depth of a writer, counted from `_INITIAL_WRITER_DEPTH`.
 _MAX_WRITER_DEPTH = _INITIAL_WRITER_DEPTH + MAX_DEPTH
 #: The maximum number of nested lists and objects.
 _MAX_JSON_LEVELS = MAX_DEPTH

@@ -19,12 +19,12 @@ from amqp10msg.translate.residual import (
     EXCHANGE_KEY,
     HEADER_FIELDS_KEY,
     HEADER_TABLE_KEY,
+    INDEXES_OF_X_HEADERS_KEY,
     MARKED_SECTIONS_KEY,
     ROUTING_KEY_KEY,
     SPARSE_APPLICATION_KEY,
     SPARSE_PROPERTIES_KEY,
     UNMARKED_SECTIONS_KEY,
-    X_HEADER_TABLE_INDEXES_KEY,
 )
 from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE_PROPERTY, PROPERTY_FIELDS, ROWS
 from amqp10msg.wire.primitives import identical
@@ -98,7 +98,7 @@ def _restored_headers(draft: BasicDraft, content: dict[int, Any]) -> list[Any]:
     entries = list(draft.entries)
     if HEADER_FIELDS_KEY in content:
         _restore_fields(draft, entries, content[HEADER_FIELDS_KEY])
-    indexes = content.get(X_HEADER_TABLE_INDEXES_KEY)
+    indexes = content.get(INDEXES_OF_X_HEADERS_KEY)
     if indexes is not None:
         return _insert_x_headers(
             entries[: draft.application_count], entries[draft.application_count :], indexes

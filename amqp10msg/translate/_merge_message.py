@@ -48,6 +48,7 @@ from amqp10msg.translate.residual import (
     HEADER_FIELDS_KEY,
     HEADER_INDEXES_KEY,
     HEADER_TABLE_KEY,
+    INDEXES_OF_X_HEADERS_KEY,
     MARKED_SECTIONS_KEY,
     MESSAGE_FORMAT_KEY,
     MESSAGE_IN_PAYLOAD_KEY,
@@ -56,7 +57,6 @@ from amqp10msg.translate.residual import (
     SPARSE_PROPERTIES_KEY,
     UNMARKED_SECTIONS_KEY,
     WHOLE_MESSAGE_KEY,
-    X_HEADER_TABLE_INDEXES_KEY,
     pad_with_nulls,
     section_octets,
 )
@@ -558,7 +558,7 @@ def _carry_edits(
 ) -> dict[int, Any]:
     """Return a new residual for edits that 1.0 cannot express, and report their losses."""
     carried = dict(draft.carried)
-    carried.pop(X_HEADER_TABLE_INDEXES_KEY, None)
+    carried.pop(INDEXES_OF_X_HEADERS_KEY, None)
     if basic.properties.type == ENCODED_SECTIONS_TYPE_PROPERTY and draft.body_octets is not None:
         carried.pop(MARKED_SECTIONS_KEY, None)
     is_stored = residual.NAME not in original

@@ -33,9 +33,9 @@ from amqp10msg.translate.residual import (
     EXCHANGE_KEY,
     HEADER_FIELDS_KEY,
     HEADER_TABLE_KEY,
+    INDEXES_OF_X_HEADERS_KEY,
     MARKED_SECTIONS_KEY,
     ROUTING_KEY_KEY,
-    X_HEADER_TABLE_INDEXES_KEY,
 )
 from amqp10msg.translate.table import (
     ENCODED_SECTIONS_TYPE_PROPERTY,
@@ -318,6 +318,6 @@ def _translate_headers(draft: Amqp10Draft, entries: list[Any], notes: Notes) -> 
     if fields:
         draft.carried[HEADER_FIELDS_KEY] = fields
     if mixed:
-        draft.carried[X_HEADER_TABLE_INDEXES_KEY] = order
+        draft.carried[INDEXES_OF_X_HEADERS_KEY] = order
     if not entries:
         draft.carried[EMPTY_TABLE_KEY] = 1

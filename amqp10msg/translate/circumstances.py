@@ -47,7 +47,8 @@ def _check_annotation_names(_: Any, field: Any, value: Any) -> None:
         if not name.startswith("x-"):
             raise ValueError(
                 f"{field.name}[{name!r}]: names must begin with 'x-': a broker ends the session of "
-                "a consumer that sends another name, and requeues the message as closed"
+                "a consumer that sends another name, and requeues the message, like given_back "
+                "'closed'"
             )
 
 

@@ -65,7 +65,7 @@ _ValueCheck: TypeAlias = Callable[[Any], bool]
 HEADER_TABLE_KEY = 3  # the encoded table of headers
 MARKED_SECTIONS_KEY = 15  # 1 if the payload is encoded body sections, and the property type says so
 HEADER_FIELDS_KEY = 16  # a map from the name of a header to its encoded field
-X_HEADER_TABLE_INDEXES_KEY = 17  # the indexes of the x- headers in the table of headers, ascending
+INDEXES_OF_X_HEADERS_KEY = 17  # the indexes of the x- headers in the table of headers, ascending
 EMPTY_TABLE_KEY = 18  # 1 if the message has an empty table of headers
 EXCHANGE_KEY = 19  # EXCHANGE_KEY and ROUTING_KEY_KEY: only if annotations cannot express them
 ROUTING_KEY_KEY = 20
@@ -255,7 +255,7 @@ _BASIC_CHECK_BY_KEY: dict[Any, _ValueCheck] = {
     },
     **dict.fromkeys((EXCHANGE_KEY, ROUTING_KEY_KEY), _is_bytes),
     **dict.fromkeys((MARKED_SECTIONS_KEY, EMPTY_TABLE_KEY), _is_one),
-    X_HEADER_TABLE_INDEXES_KEY: _is_ascending,
+    INDEXES_OF_X_HEADERS_KEY: _is_ascending,
     HEADER_TABLE_KEY: lambda value: isinstance(value, bytes) and bool(decode_table(value).entries),
     HEADER_FIELDS_KEY: _is_map_of(
         lambda name: isinstance(name, str) and len(name.encode("utf-8")) <= 255,

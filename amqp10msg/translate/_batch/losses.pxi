@@ -64,7 +64,7 @@ cdef struct Losses:
     Texts path, action, before, after, reason
     Out recoverable, ends
     Py_ssize_t count
-    bint is_counted  # only count the losses, and record which of them are recoverable
+    bint is_counted  # only count the losses and which are recoverable, without their texts
 
 # The sizes of the loss columns at the start of a row, to undo an unsupported row.
 cdef struct Mark:

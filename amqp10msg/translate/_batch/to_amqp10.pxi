@@ -449,7 +449,7 @@ cdef class ToAmqp10:
         if form == SECONDS_FORM or form == MOMENT_FORM:
             v.kind = TIMESTAMP
             v.number = <int64_t> unsigned_at(v.at, 8)
-            # Below these limits, the milliseconds fit into 64 bits in both directions.
+            # Below these limits, the timestamp in ms fits into 64 bits, to 1.0 and back.
             if not 0 <= v.number < (1000000000000 if form == SECONDS_FORM else 9223372036854776):
                 return UNSUPPORTED
             return OK

@@ -193,7 +193,7 @@ cdef class ToBasic:
         self.conversion = WAYS.index(profile.section_conversion)
         self.durable_by_default = profile.durable_by_default
         self.stream = profile.stream
-        self.losses.is_counted = True  # except in a batch
+        self.losses.is_counted = True  # a batch also records the texts of the losses
         self.prefix = profile.ulong_id_prefix
         self.ulong_prefix = PyBytes_AS_STRING(self.prefix)
         self.rows_before_count = self.copy_rows(

@@ -381,6 +381,6 @@ SECTION_CODE_OF_DESCRIPTOR: dict[Any, int] = {}
 NAMES_OF_DESCRIPTOR: dict[Any, Any] = {}
 #: The arguments of `register_message`: the `Slots` of Message, the function that decodes leniently,
 #: and the function that returns the error for the first fault.
-REGISTERED_MESSAGE: list[Any] = []
+REGISTER_MESSAGE_ARGUMENTS: list[Any] = []
 #: The class of the results of `scan`.
 REGISTERED_SCAN_CLASS: list[Any] = []

@@ -42,7 +42,7 @@ from amqp10msg.wire.kernel.codes import (
     PLACE_LENIENT,
     PLACE_OF_SECTION,
     PLACE_WIRE,
-    REGISTERED_MESSAGE,
+    REGISTER_MESSAGE_ARGUMENTS,
     REGISTERED_SCAN_CLASS,
     SECTION_CODE_OF_DESCRIPTOR,
     SECTION_SPECS,
@@ -458,7 +458,7 @@ def decode_message(
     """
     if not strict:
         limits = DEFAULT_LIMITS if limits is None else limits
-        return REGISTERED_MESSAGE[1](cls, data, limits, message_format)
+        return REGISTER_MESSAGE_ARGUMENTS[1](cls, data, limits, message_format)
     # Use None for the default limits, because threads contend when they count references to the
     # same object.
     if limits is not None and limits is not DEFAULT_LIMITS:
@@ -470,7 +470,9 @@ def decode_message(
     try:
         return reader.read_message(cls, message_format)
     except READ_FAULTS as error:
-        raise REGISTERED_MESSAGE[2](reader.fault(error, NAMES_OF_DESCRIPTOR), limits) from None
+        raise REGISTER_MESSAGE_ARGUMENTS[2](
+            reader.fault(error, NAMES_OF_DESCRIPTOR), limits
+        ) from None
 
 
 # Maximum size in bytes of the messages for which `encode_message` calls
@@ -644,7 +646,7 @@ def write_message(message: Any) -> Any:
 
 def attributes_of(message: Any) -> Any:
     """Return the attributes of a message, in the order of `Cursor.read_message`."""
-    layout: Any = REGISTERED_MESSAGE[0]
+    layout: Any = REGISTER_MESSAGE_ARGUMENTS[0]
     return layout.values(message)
 
 

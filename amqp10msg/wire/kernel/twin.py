@@ -21,7 +21,7 @@ from amqp10msg.wire.kernel.codes import (
     ONE_BYTE_CODE_OF_KIND,
     PLACE_BODY,
     PLACE_FOOTER,
-    REGISTERED_MESSAGE,
+    REGISTER_MESSAGE_ARGUMENTS,
     SECTION_SPECS,
     VALUES_OF_ONE_BYTE,
     ZERO_CODE_OF_KIND,
@@ -183,7 +183,7 @@ class Cursor:
         if cls is None:
             return tuple(attributes[: PLACE_FOOTER + 1])
         message = cls.__new__(cls)
-        REGISTERED_MESSAGE[0].fill(message, attributes)
+        REGISTER_MESSAGE_ARGUMENTS[0].fill(message, attributes)
         return message
 
     def skip_unusual_descriptor(self, last: int, positions: int, start: int) -> int:

@@ -19,8 +19,7 @@ from libc.string cimport memcmp, memcpy, memmove, memset
 
 from operator import attrgetter
 
-# Declares the names that are imported below as C integers, or as variables of the type class or
-# dict.
+# The C types of the names that are imported below.
 cdef int KIND_BINARY, KIND_BOOLEAN, KIND_LONG, KIND_SYMBOL, ONE_BYTE_SIZE_FIELD
 cdef int SHAPE_ANNOTATIONS, SHAPE_BINARY, SHAPE_COMPOSITE, SHAPE_PROPERTIES
 cdef type Int, Symbol, Timestamp, UInt

@@ -26,7 +26,7 @@ from amqp10msg.wire.kernel.codes import (
     NAMES_OF_DESCRIPTOR,
     PLACE_BODY,
     PLACE_OF_SECTION,
-    REGISTERED_MESSAGE,
+    REGISTER_MESSAGE_ARGUMENTS,
     REGISTERED_SCAN_CLASS,
     SECTION_CODE_OF_DESCRIPTOR,
     SECTION_COUNT,
@@ -142,7 +142,7 @@ class _Attributes:
 
 _MESSAGE_LAYOUT = Slots(_Attributes, _MESSAGE_ATTRIBUTES)
 declare_message(_MESSAGE_LAYOUT)
-REGISTERED_MESSAGE[:] = _MESSAGE_LAYOUT, None, None
+REGISTER_MESSAGE_ARGUMENTS[:] = _MESSAGE_LAYOUT, None, None
 
 
 def register_message(
@@ -160,7 +160,7 @@ def register_message(
     names = [field.name for field in cls.__attrs_attrs__]  # type: ignore[attr-defined]  # attrs' own
     layout = Slots(cls, names)
     declare_message(layout)
-    REGISTERED_MESSAGE[:] = layout, lenient, first_fault
+    REGISTER_MESSAGE_ARGUMENTS[:] = layout, lenient, first_fault
     declare_decode(cls)
 
 
