@@ -156,6 +156,7 @@ INSTANCES: dict[str, Callable[[], Any]] = {
     "delivery.node.Memory": lambda: Memory(100),
     "Limits": Limits,
     "notation.Tree": lambda: parse_tree(MESSAGE),
+    "notation.Node": lambda: parse_tree(MESSAGE).nodes[0],
     "delivery.Step": lambda: resume({b"t": None}, {b"t": delivery.Accepted()})[b"t"],
     "delivery.Source": delivery.Source,
     "delivery.filters.Filter": lambda: filters.Selector("a = 1"),
