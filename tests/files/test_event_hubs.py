@@ -8,6 +8,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,9 +71,12 @@ def written(*events: dict[str, Any], codec: str = "null", schema: Any = SCHEMA) 
 simple = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text() | st.binary()
 
 
+FIELD_NAMES = st.sampled_from([field.name.replace("_", "-") for field in attrs.fields(Properties)])
+
+
 @given(
     st.dictionaries(st.text(), simple | st.none()),
-    st.dictionaries(st.text(st.characters(codec="ascii"), min_size=1), simple),
+    st.dictionaries(FIELD_NAMES | st.text(st.characters(codec="ascii"), min_size=1), simple),
     st.none() | st.binary(),
     st.integers(0, 2**63 - 1),
 )
@@ -90,9 +94,10 @@ def test_all_data_of_an_event_is_kept(
     assert message_of(event) == message
     assert properties == dict(message.application_properties or {})
     said = dict(message.message_annotations or {})
-    for field in ("message-id", "to", "subject"):
-        if field in system and getattr(message.properties, field.replace("-", "_"), None):
-            said[field] = system[field]
+    for field in attrs.fields(Properties):
+        name = field.name.replace("_", "-")
+        if name in system and getattr(message.properties, field.name, None) is not None:
+            said[name] = system[name]
     own = {"x-opt-sequence-number", "x-opt-offset", "x-opt-enqueued-time"}
     assert {k: v for k, v in system.items() if k not in own} == {
         str(k): v for k, v in said.items() if k not in own
