@@ -19,7 +19,7 @@ from amqp10msg.basic._reader import (
     SPEC_INTEGER_FORMATS,
     PropertyLayout,
 )
-from amqp10msg.basic.tables import FieldArray, FieldTable, OddTrue, ScaledDecimal
+from amqp10msg.basic.tables import FieldArray, FieldTable, OddTrue, ScaledDecimal, as_table
 from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.limits import DEFAULT_LIMITS
 from amqp10msg.wire.primitives import Float, Timestamp
@@ -109,7 +109,7 @@ def write_table(out: Any, table: Any, dialect: Any, path: str = "", depth: int =
             raise EncodeError(
                 f"a table is a FieldTable or a dict, not {type(table).__name__}", path
             )
-        table = FieldTable(table)
+        table = as_table(table, path)
     start = _begin_length(out, path, depth)
     for entry in table.entries:
         name, letter, value = _checked_entry(entry, 3, path)
@@ -133,7 +133,11 @@ def _write_array(out: Any, array: Any, dialect: Any, path: str, depth: int) -> N
             raise EncodeError(
                 f"an array is a FieldArray, a list or a tuple, not {type(array).__name__}", path
             )
-        array = FieldArray(array)
+        try:
+            array = FieldArray(array)
+        except EncodeError as error:
+            error.path = f"{path}{error.path}"
+            raise
     start = _begin_length(out, path, depth)
     for index, entry in enumerate(array.entries):
         letter, value = _checked_entry(entry, 2, path)

@@ -140,7 +140,13 @@ class FieldArray(Sequence[Any]):
         if isinstance(values, FieldArray):
             self.entries = list(values.entries)
             return
-        self.entries = [(letter_of(value), value) for value in values]
+        self.entries = []
+        for index, value in enumerate(values):
+            try:
+                self.entries.append((letter_of(value), value))
+            except EncodeError as error:
+                error.path = f"[{index}]"
+                raise
 
     @classmethod
     def of(cls, entries: Iterable[tuple[str, Any]]) -> FieldArray:
@@ -196,7 +202,13 @@ class FieldTable(Mapping[str, Any]):
             self.entries = list(fields.entries)
             return
         pairs = fields.items() if isinstance(fields, Mapping) else fields
-        self.entries = [(name, letter_of(value), value) for name, value in pairs]
+        self.entries = []
+        for name, value in pairs:
+            try:
+                self.entries.append((name, letter_of(value), value))
+            except EncodeError as error:
+                error.path = f"[{name!r:.60}]"
+                raise
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> FieldTable:
@@ -261,9 +273,18 @@ class FieldTable(Mapping[str, Any]):
         return _repr_of(self)
 
 
-def as_table(value: Any) -> FieldTable:
-    """Convert a mapping or None to a FieldTable; return a FieldTable unchanged."""
-    return value if isinstance(value, FieldTable) else FieldTable(() if value is None else value)
+def as_table(value: Any, path: str = "headers") -> FieldTable:
+    """Convert a mapping or None to a FieldTable; return a FieldTable unchanged.
+
+    `path` is the path of the table, for errors.
+    """
+    if isinstance(value, FieldTable):
+        return value
+    try:
+        return FieldTable(() if value is None else value)
+    except EncodeError as error:
+        error.path = f"{path}{error.path}"
+        raise
 
 
 def seconds_of(time: Any) -> Any:

@@ -743,3 +743,20 @@ def test_every_cut_of_a_content_header_names_its_part(size: int) -> None:
 
     assert "truncated" == caught.value.rule
     assert caught.value.path
+
+
+@pytest.mark.parametrize(
+    "headers, path",
+    [
+        ({"k": object()}, "headers['k']"),
+        ({"k": 2**70}, "headers['k']"),
+        ({"k": [1, object()]}, "headers['k'][1]"),
+        ({"a": {"k": object()}}, "headers['a']['k']"),
+        ({"a": [1, {"b": [{1}]}]}, "headers['a'][1]['b'][0]"),
+    ],
+)
+def test_error_for_value_without_a_field_type_has_its_path(headers: Any, path: str) -> None:
+    with pytest.raises(EncodeError) as caught:
+        encode_properties(BasicProperties(headers=headers))
+
+    assert path == caught.value.path

@@ -156,7 +156,7 @@ WRONG = [
     ("headers", FieldTable.of([("k", "b", 128)]), "headers['k']"),
     ("headers", FieldTable.of([(5, "b", 1)]), "headers[5]"),  # type: ignore[list-item]  # the mistake
     ("headers", FieldTable.of([("k", 1)]), "headers"),  # type: ignore[list-item]  # the mistake
-    ("headers", FieldTable.of([("x-k", "F", {"n": object()})]), "headers['x-k']"),
+    ("headers", FieldTable.of([("x-k", "F", {"n": object()})]), "headers['x-k']['n']"),
 ]
 
 
