@@ -266,8 +266,8 @@ def _finish_restored(draft: BasicDraft, clashing: set[str], notes: Notes) -> Bas
         if fields:
             carried[SPARSE_PROPERTIES_KEY] = fields
     notes.losses = [loss for loss in notes.losses if loss.path not in draft.restored]
-    # Losses with these paths become permanent. The entry `DATA_HEADS_KEY`, the division of the body
-    # into data sections, is dropped.
+    # Losses with these paths become permanent. The residual no longer has `DATA_HEADS_KEY`, which
+    # says how to divide the body into data sections.
     lost_paths = (
         *("header", "message-annotations"),
         *(["body"] if DATA_HEADS_KEY in draft.carried else []),

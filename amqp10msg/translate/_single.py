@@ -33,7 +33,7 @@ _HAS_GIL: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 @functools.lru_cache(maxsize=32 if _HAS_GIL else 256)
 def _engine(to: str, profile: str, user: str | None, _: int) -> Any:
-    """Return a thread's cached engine, or None like `kernel`; `_` is the `_thread_key()`."""
+    """Return a cached engine, or None like `kernel`; `_` is the id of its thread, 0 for all."""
     return kernel(to, profile, circumstances=Circumstances(user=user))
 
 

@@ -102,8 +102,8 @@ def with_bounded_repr(cls: type[T]) -> type[T]:
     return cls
 
 
-# HTML attributes of table cells: align them to the left, since notebooks align them to the right,
-# and allow line breaks in long values.
+# HTML attributes of table cells: left-aligned, because notebooks align cells to the right, and with
+# line breaks in long values.
 _CELL_ATTRIBUTES = 'style="text-align: left; min-width: 4em; overflow-wrap: anywhere"'
 _MAX_TABLE_ROWS = 100
 _MAX_CELL_CHARACTERS = 200

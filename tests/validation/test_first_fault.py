@@ -77,7 +77,7 @@ def test_lenient_decoding_of_a_whole_message_names_the_first_violation(octets: b
 
 @given(messages().flatmap(encodings), st.binary(min_size=1, max_size=8))
 def test_bytes_after_the_faulty_section_do_not_matter(octets: bytes, rest: bytes) -> None:
-    # A header with a field of a wrong type; the size of the section is valid.
+    # A field of the header has a wrong type, and the size of the section is right.
     faulty = bytes.fromhex("00 53 70 c0 03 01 53 41")
 
     errors = [error_of(faulty + octets), error_of(faulty + rest), error_of(faulty)]

@@ -15,7 +15,7 @@ cpdef enum:
     DATA_STEP
     BODY_STEP
 
-# How to write a cell: the kind of its column, and the AMQP value to write.
+# The ways to write a cell: each is for one kind of column, and writes one type of AMQP value.
 cpdef enum:
     BOOLEAN_WAY  # BOOL column: a boolean
     WHOLE_WAY    # INT64 column: a signed integer or a timestamp with the format code `code`

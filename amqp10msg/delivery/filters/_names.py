@@ -210,7 +210,7 @@ def resolve_oasis_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | No
 
 
 def resolve_rabbitmq_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
-    """Like `resolve_oasis_name`, but only for names that RabbitMQ 4.2 supports."""
+    """Return what `resolve_oasis_name` returns, if RabbitMQ 4.2 supports the name."""
     resolved = resolve_oasis_name(name)
     if not isinstance(name, str):
         section = _SECTION_OF_PREFIX[name[0]]

@@ -18,8 +18,8 @@ from amqp10msg.net.bridge.records import Records
 from amqp10msg.net.bridge.unsettled import Finished
 from amqp10msg.net.ends.terms import Outcome, Settle, SourceDelivery
 
-#: How to settle a message at the source, by action of `RouteOptions.on` or `.unmatched`. A message
-#: that is requeued is released later: see `Settlement.release_later`.
+#: The settlement at the source for each action of `RouteOptions.on` and `.unmatched`, except
+#: requeue: `Settlement.release_later` releases these messages after a pause.
 SETTLE_BY_ACTION = {"reject": Settle.REJECT, "accept": Settle.ACCEPT}
 
 
