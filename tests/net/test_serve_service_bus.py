@@ -47,6 +47,7 @@ from amqp10msg.delivery import Source, Target
 from amqp10msg.delivery.node import Capacity, NodeError
 from amqp10msg.message.batch import BATCH_FORMAT, wrap
 from amqp10msg.net.serve import Server
+from amqp10msg.net.serve.service_bus import ServiceBus
 from tests.net.serve_client import performatives
 from tests.net.service_bus_calls import CONNECTION
 from tests.net.transport_ends import frame
@@ -314,8 +315,8 @@ def test_batch_is_accepted_completely_or_refused(server: Server) -> None:
     batch = wrap([good, good]).encode()
 
     def publish(octets: bytes) -> None:
-        bus = server.broker.service_bus
-        assert bus is not None
+        bus = server.broker.extension
+        assert isinstance(bus, ServiceBus)
         server.call(lambda _: bus.publish("orders", octets, BATCH_FORMAT))
 
     broken = bytes.fromhex("005375a00178")
@@ -329,8 +330,8 @@ def test_batch_is_accepted_completely_or_refused(server: Server) -> None:
 
 def test_batch_without_room_leaves_no_message() -> None:
     with Server(service_bus=True, capacity=Capacity(messages=2)) as server:
-        bus = server.broker.service_bus
-        assert bus is not None
+        bus = server.broker.extension
+        assert isinstance(bus, ServiceBus)
         batch = wrap([Message("x")] * 3).encode()
 
         with pytest.raises(NodeError, match="orders"):
@@ -473,8 +474,8 @@ def test_refused_request_changes_nothing() -> None:
 
         assert 403 == status_of(ask(server, "schedule-message", twice))[0]
         assert before == server.broker.memory.held
-        bus = server.broker.service_bus
-        assert bus is not None
+        bus = server.broker.extension
+        assert isinstance(bus, ServiceBus)
         with pytest.raises(NodeError, match="no room"):
             server.call(
                 lambda _: bus.publish(
@@ -576,8 +577,8 @@ def test_subscription_name_may_contain_queue() -> None:
     names = ["t/Subscriptions/OrderQueue", "t/Subscriptions/b"]
     with Server(service_bus=True) as server:
         server.call(lambda nodes: [nodes.make(name) for name in names])
-        bus = server.broker.service_bus
-        assert bus is not None
+        bus = server.broker.extension
+        assert isinstance(bus, ServiceBus)
         server.call(lambda _: bus.publish("t", Message("x").encode()))
 
         assert [1, 1] == [server.counts(name).available for name in names]
@@ -599,8 +600,8 @@ def test_full_server_still_dead_letters_messages() -> None:
 
 @pytest.mark.parametrize("session", [5, [1], b"s"])
 def test_session_id_must_be_a_string(server: Server, session: Any) -> None:
-    bus = server.broker.service_bus
-    assert bus is not None
+    bus = server.broker.extension
+    assert isinstance(bus, ServiceBus)
 
     with pytest.raises(NodeError, match="the id of a session must be a string"):
         server.call(lambda nodes: bus.session_filter(nodes.make("orders"), session))
@@ -692,8 +693,8 @@ def test_sections_in_another_order_are_accepted(
         if is_accepted:
             (message,) = server.messages("orders")
             assert "text" == message.text()
-        bus = server.broker.service_bus
-        assert bus is not None
+        bus = server.broker.extension
+        assert isinstance(bus, ServiceBus)
         if not is_accepted:
             with pytest.raises(DecodeError):
                 server.call(lambda _: bus.publish("orders", octets))

@@ -30,7 +30,6 @@ from amqp10msg.delivery.filters import (
     EvaluationError,
     FilterLimits,
     FilterSet,
-    SessionFilter,
     parse,
 )
 from amqp10msg.delivery.node import (
@@ -50,7 +49,6 @@ from amqp10msg.net import transport
 from amqp10msg.net.serve.broker import Broker, TurnOverError
 from amqp10msg.net.serve.memory import NODE_BYTES, name_cost
 from amqp10msg.net.serve.nodes import Published, decode_errors_first, exchange_of, publish_to
-from amqp10msg.net.serve.service_bus import split_session_filter
 from amqp10msg.wire.errors import (
     INVALID_FIELD,
     NOT_ALLOWED,
@@ -268,7 +266,6 @@ class Attacher:
             return self._publish_by_address, None
         if isinstance(address, str) and self._broker.service(address) is not None:
             return partial(self._request, link.session, address), None
-        bus = self._broker.service_bus
         exchange = exchange_of(address) if isinstance(address, str) else None
         if exchange is not None and (exchange[0] or not exchange[1]):
             self._broker.exchanges.get(exchange[0])  # raises if the exchange does not exist
@@ -279,9 +276,7 @@ class Attacher:
         node = self._resolve_node(container, link, target)
         if exchange is not None:
             return self._exchange_publish_function(exchange), node
-        if bus is not None:
-            return partial(bus.publish, node.name, origin=self._origin), node
-        return partial(publish_to, (node,), origin=self._origin), node
+        return partial(self._publish_to_node, node), node
 
     def _exchange_publish_function(self, exchange: tuple[str, str | None]) -> Publish:
         """Return the function that publishes to an exchange.
@@ -289,6 +284,15 @@ class Attacher:
         `exchange` is the name of the exchange, and the routing key or None.
         """
         return partial(self._broker.exchanges.publish, *exchange, origin=self._origin)
+
+    def _publish_to_node(
+        self, node: DistributionNode, octets: bytes, message_format: int
+    ) -> Published:
+        extension, origin = self._broker.extension, self._origin
+        published = extension.publish(node.name, octets, message_format, origin=origin)
+        if published is None:
+            published = publish_to((node,), octets, message_format, origin=origin)
+        return published
 
     def _publish_to_topic(self, address: str, octets: bytes, message_format: int) -> Published:
         """Publish a message to all subscriptions of a topic."""
@@ -307,10 +311,12 @@ class Attacher:
 
     def _publish_to_address(self, to: str | None, octets: bytes, message_format: int) -> Published:
         """Publish a message to the entity, exchange, topic or node with the address `to`."""
-        nodes = self._broker.nodes
-        bus = self._broker.service_bus
-        if bus is not None and to:
-            return bus.publish(bus.address_of(to), octets, message_format, origin=self._origin)
+        nodes, extension = self._broker.nodes, self._broker.extension
+        if to:
+            to = extension.address_of(to)
+            published = extension.publish(to, octets, message_format, origin=self._origin)
+            if published is not None:
+                return published
         exchange = exchange_of(to) if to else None
         if exchange is not None:
             return self._exchange_publish_function(exchange)(octets, message_format)
@@ -325,10 +331,8 @@ class Attacher:
 
     def _with_node_address(self, terminus: Any) -> Any:
         """Return a terminus with a plain node address. Azure's clients may send it as a URL."""
-        bus = self._broker.service_bus
-        if bus is None or terminus.address is None:
-            return terminus
-        return attrs.evolve(terminus, address=bus.address_of(terminus.address))
+        address = self._broker.extension.address_of(terminus.address)
+        return terminus if address == terminus.address else attrs.evolve(terminus, address=address)
 
     def _request(
         self, session: transport.Session, address: str, octets: bytes, _: int
@@ -412,11 +416,9 @@ class Attacher:
             raise NodeError(
                 f"unknown distribution-mode {source.distribution_mode!r}", NOT_IMPLEMENTED
             ) from None
-        bus = self._broker.service_bus
+        extension = self._broker.extension
         requested = self._with_node_address(source)
-        has_session, session_id, other_filters = False, None, requested.filter
-        if bus is not None:
-            has_session, session_id, other_filters = split_session_filter(requested.filter)
+        make_filter, other_filters = extension.split_filters(requested.filter)
         filters = supported_filters(other_filters)
         out = termini.resume(key, source)
         if out is not None:
@@ -434,8 +436,8 @@ class Attacher:
             else:
                 node = self._resolve_node(container, link, requested)
             link_filter: Any = LimitedFilter(filters, self._broker) if filters else None
-            if bus is not None and has_session:
-                link_filter = bus.session_filter(node, session_id)
+            if make_filter is not None:
+                link_filter = make_filter(node)
             out = node.attach(
                 link.name,
                 mode=mode,
@@ -450,10 +452,9 @@ class Attacher:
         answer.filter = filters.to_map() if filters else None
         unsettled = {delivery.tag: None for delivery in out.unsettled.values()}
         fields: dict[str, Any] = {"unsettled": unsettled} if unsettled else {}
-        if bus is not None and isinstance(out.filter, SessionFilter):
-            answer.filter = {SessionFilter.SYMBOL: out.filter.session_id}
-            locked_until = Symbol("com.microsoft:locked-until-utc")
-            fields["properties"] = {locked_until: bus.locked_until_utc()}
+        description = extension.describe_filter(out.filter)
+        if description is not None:
+            answer.filter, fields["properties"] = description
         is_complete = link.attach(source=answer, target=attach.target, **fields)
         return out, source, attach.incomplete or not is_complete, resumed
 

@@ -23,12 +23,11 @@ from amqp10msg import __version__
 from amqp10msg.delivery import DistributionNode, Error, Released, Source, TerminusExpiryPolicy
 from amqp10msg.delivery.filters import EvaluationError
 from amqp10msg.delivery.node import Delivery, MemoryStore, OutgoingLink, StoreError
-from amqp10msg.message import Message
 from amqp10msg.net import transport
+from amqp10msg.net.serve.extension import ServerExtension, Service
 from amqp10msg.net.serve.memory import ServerMemory
 from amqp10msg.net.serve.nodes import Exchanges, Nodes
 from amqp10msg.net.serve.scram import Scram, is_installed
-from amqp10msg.net.serve.service_bus import MANAGEMENT_SUFFIX, ServiceBus
 from amqp10msg.net.server_options import BROKERS, ServerOptions
 from amqp10msg.wire.errors import (
     INTERNAL_ERROR,
@@ -145,7 +144,7 @@ class Broker:
         store: the store of durable messages.
         services: functions that answer requests, by address. Their arguments are the request and
             the `origin` of its connection.
-        service_bus: the emulator of Service Bus; None without the option `service_bus`.
+        extension: what an emulated broker adds.
         on_ended: called with the `origin` of each connection that ends.
         connections: the open connections.
         links: the attached links, by container-id, link name and whether the server sends.
@@ -177,8 +176,8 @@ class Broker:
         self.logger = options.logger or logging.getLogger("amqp10msg.serve")
         self.scram = Scram(self.users) if self.users and is_installed() else None
         self.store: MemoryStore | SqliteStore = MemoryStore()
-        self.services: dict[str, Callable[[Message, object], Message]] = {}
-        self.service_bus: ServiceBus | None = None
+        self.services: dict[str, Service] = {}
+        self.extension = ServerExtension()
         self.on_ended: Callable[[object], None] = lambda _: None
         self.connections: set[PeerConnection] = set()
         #: Accepted sockets whose TLS handshake has not ended; they count as connections.
@@ -194,14 +193,11 @@ class Broker:
             text = " ".join(f"{key}={value!r}" for key, value in fields.items())
             self.logger.log(level, "%s %s", event, text, extra={"event": event, "fields": fields})
 
-    def service(self, address: object) -> Callable[[Message, object], Message] | None:
+    def service(self, address: object) -> Service | None:
         """Return the function that answers requests to a service's address; None for a node."""
         if not isinstance(address, str):
             return None
-        bus = self.service_bus
-        if bus is not None and address.endswith(MANAGEMENT_SUFFIX):
-            return lambda request, _: bus.answer(address, request)
-        return self.services.get(address)
+        return self.extension.service(address) or self.services.get(address)
 
     def delete(self, address: str) -> int:
         """Delete a node, and detach its links. Return the number of messages that it had."""

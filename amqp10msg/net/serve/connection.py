@@ -149,10 +149,9 @@ class Outgoing:
                 link.drained()
                 connection.touch()
             return False
-        bus = connection.broker.service_bus
         octets = delivery.octets
-        if bus is not None and not self.is_service:
-            octets = bus.lock(delivery, settled=settled)
+        if not self.is_service:
+            octets = connection.broker.extension.outgoing_octets(delivery, settled=settled)
         link_delivery = link.send(
             delivery.tag, octets, settled=settled, message_format=delivery.message_format
         )
@@ -210,16 +209,15 @@ class Outgoing:
             self._retire_in_transaction(delivery, link_delivery, state)
             return
         terminal = isinstance(state, OUTCOMES)
-        bus = self.connection.broker.service_bus
-        if terminal and bus is not None and not self.is_service:
-            if delivery.settled:  # its lock has expired, or a request to the service settled it
+        extension = self.connection.broker.extension
+        if terminal and extension.replaces_outcomes and not self.is_service:
+            answer = extension.outcome_answer(delivery, state)
+            if delivery.settled:
                 self.unsettled.pop(delivery.number, None)
-                link_delivery.update(Rejected(bus.lock_lost_error()))
+                link_delivery.update(answer)
                 self.connection.touch()
             else:
-                if isinstance(state, Rejected):
-                    # Do not echo the error: Azure's clients would treat it as a failure.
-                    link_delivery.state = Rejected()
+                link_delivery.state = answer
                 self._apply_outcome(delivery, link_delivery, state)
             return
         if terminal or isinstance(state, Received):
@@ -230,10 +228,10 @@ class Outgoing:
     def _apply_outcome(
         self, delivery: Delivery, link_delivery: transport.LinkDelivery, outcome: Outcome
     ) -> None:
-        """Settle a delivery with an outcome, which the Service Bus emulator may replace."""
-        bus = self.connection.broker.service_bus
-        if bus is not None and not self.is_service:
-            outcome = bus.apply(delivery, outcome)
+        """Settle a delivery with an outcome, which the server's extension may replace."""
+        extension = self.connection.broker.extension
+        if extension.replaces_outcomes and not self.is_service:
+            outcome = extension.replace_outcome(delivery, outcome)
         self._settle(delivery, link_delivery, outcome)
 
     def _retire_in_transaction(

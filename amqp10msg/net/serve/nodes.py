@@ -66,8 +66,6 @@ _QUEUES = "/queues/"
 _REPLY_TO = "amq.rabbitmq.reply-to"
 #: In an address of Service Bus, the separator between a topic and its subscription.
 SUBSCRIPTIONS = "/Subscriptions/"
-#: The suffix of a dead-letter queue's address in Service Bus.
-DEAD_LETTERS = "/$DeadLetterQueue"
 
 
 class Destination(Protocol):
@@ -123,6 +121,10 @@ class Nodes:
         on_quarantined: called with each stored message that its node could not read.
         on_fault: called with a node that could not be deleted or expire its messages, and the
             exception.
+        may_delete: returns whether the unused node with the given name may be deleted.
+        expires: returns whether the messages of the node with the given name expire.
+        on_dead_letter: called with each message that is archived without having been accepted,
+            if `dead_letter` is None.
         options: the keyword arguments of every `DistributionNode`.
 
     Attributes:
@@ -136,6 +138,9 @@ class Nodes:
     _on_available: Callable[[DistributionNode], None]
     _on_quarantined: Callable[[Quarantined], None]
     _on_fault: Callable[[DistributionNode, Exception], None]
+    _may_delete: Callable[[str], bool]
+    _expires: Callable[[str], bool]
+    _on_dead_letter: Callable[[DeadLetter], None] | None
     _options: dict[str, Any]
 
     def __attrs_post_init__(self) -> None:
@@ -149,13 +154,8 @@ class Nodes:
         self.definitions = Definitions(self.store)
         memory = self._options.get("memory")
         self.memory: ServerMemory = memory if isinstance(memory, ServerMemory) else ServerMemory()
-        #: Returns whether the node with the given name may be deleted while it is unused.
-        self.may_delete: Callable[[str], bool] = lambda _: True
         # Names of nodes that exist only because a peer used the address.
         self._nodes_on_demand: set[str] = set()
-        #: If there is no node for dead letters, called with each message that is archived without
-        #: having been accepted.
-        self.on_dead_letter: Callable[[DeadLetter], None] | None = None
         # Names of topics that exist only because a peer used the address.
         self._topics_on_demand: set[str] = set()
         # Names in `_nodes_on_demand` of nodes that may be without links and messages; the node that
@@ -235,7 +235,7 @@ class Nodes:
         node = self._nodes.get(name)
         if node is None or name not in self._nodes_on_demand or node.links or node.quarantined:
             return
-        if not len(node) and self.may_delete(name):
+        if not len(node) and self._may_delete(name):
             self._delete_node(node)
 
     def declare(self, name: str) -> DistributionNode:
@@ -327,17 +327,15 @@ class Nodes:
         # because a message that it refused would be lost.
         options = {"store": self.store, **self._options, **(options or {})}
         for_dead_letters = address == self._dead_letter
-        is_service_bus = self.on_dead_letter is not None
-        expires = not (for_dead_letters or (is_service_bus and address.endswith(DEAD_LETTERS)))
         if for_dead_letters:
             options = {**options, "capacity": None}
         node = DistributionNode(
             address,
-            expires=expires,
+            expires=not for_dead_letters and self._expires(address),
             lifetime=lifetime,
             dead_letter=self._publish_dead_letter
             if self._dead_letter is not None and not for_dead_letters
-            else self.on_dead_letter,
+            else self._on_dead_letter,
             **options,
         )
         node.on_available = partial(self._on_available, node)

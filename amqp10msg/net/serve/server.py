@@ -141,7 +141,7 @@ class Server(ServerOptions):
         broker.on_ended = management.end_of
         on_token = self.on_token
         if self.service_bus:
-            broker.service_bus = ServiceBus(broker.clock, broker.limits, broker.memory)
+            broker.extension = ServiceBus(broker.clock, broker.limits, broker.memory)
             on_token = on_token or (lambda _: True)
         if on_token is not None:
             broker.services[CBS] = lambda request, _: answer_token(request, on_token)
@@ -259,21 +259,21 @@ class Server(ServerOptions):
         """
 
         def publish(nodes: Nodes) -> int:
-            bus = self.broker.service_bus
-            if bus is not None and not nodes.is_topic(address):
-                self._node(nodes, address)
-                octets = message.encode() if isinstance(message, Message) else message
-                return max((number for _, number in bus.publish(address, octets)), default=0)
             if nodes.is_topic(address):
                 return len(publish_to(nodes.subscriptions(address), message))
-            return self._node(nodes, address).publish(message)
+            node = self._node(nodes, address)
+            octets = message.encode() if isinstance(message, Message) else message
+            published = self.broker.extension.publish(address, octets)
+            if published is not None:
+                return max((number for _, number in published), default=0)
+            return node.publish(octets)
 
         return self.call(publish)
 
     def _node(self, nodes: Nodes, address: str) -> DistributionNode:
         """Return the node with this address; ValueError if it must not be created."""
         is_known = address in nodes or nodes.is_topic(address) or address == self.dead_letter
-        if not is_known and not nodes.create and self.broker.service_bus is None:
+        if not is_known and not nodes.create and not self.broker.extension.creates_nodes:
             names = ", ".join(sorted(node.name for node in nodes))
             raise ValueError(f"there is no node {address!r}: the nodes are {names or 'none'}")
         return nodes.make(address)
@@ -382,8 +382,7 @@ class Server(ServerOptions):
     def _expire(self) -> None:
         """Remove expired messages and locks."""
         self.broker.nodes.expire()
-        if self.broker.service_bus is not None:
-            self.broker.service_bus.tick()
+        self.broker.extension.tick()
 
     def _open_nodes(self, stack: ExitStack) -> None:
         """Open the store, and create or restore the nodes. `stack` will close the store."""
@@ -393,13 +392,17 @@ class Server(ServerOptions):
 
             self.broker.store = store = SqliteStore(self.file)
             stack.callback(self._close_store, store)
-        self.broker.nodes = Nodes(
+        extension = self.broker.extension
+        self.broker.nodes = extension.nodes = Nodes(
             store=self.broker.store,
             create=True,
             dead_letter=self.dead_letter,
             on_available=self.broker.turns.available,
             on_quarantined=self._log_quarantined,
             on_fault=self._log_fault,
+            may_delete=extension.may_delete,
+            expires=extension.expires,
+            on_dead_letter=extension.dead_letter_handler(),
             options={
                 "clock": self.broker.clock,
                 "priorities": self.priorities,
@@ -409,10 +412,6 @@ class Server(ServerOptions):
                 "limits": self.broker.limits,
             },
         )
-        if self.broker.service_bus is not None:
-            self.broker.service_bus.nodes = self.broker.nodes
-            self.broker.nodes.on_dead_letter = self.broker.service_bus.on_expired
-            self.broker.nodes.may_delete = self.broker.service_bus.forget
         self.broker.exchanges = Exchanges(self.broker.nodes)
         self._management.restore()
         self.broker.store.commit()  # writes the deletion of exclusive queues

@@ -30,17 +30,11 @@ from amqp10msg.delivery.node import (
 from amqp10msg.message import Message
 from amqp10msg.message.batch import BATCH_FORMAT
 from amqp10msg.message.picks import Picker
+from amqp10msg.net.serve.extension import ServerExtension, Service
 from amqp10msg.net.serve.memory import DEFINITION_BYTES, ServerMemory, name_cost
-from amqp10msg.net.serve.nodes import (
-    DEAD_LETTERS,
-    SUBSCRIPTIONS,
-    Destination,
-    Nodes,
-    Published,
-    all_or_none,
-)
+from amqp10msg.net.serve.nodes import SUBSCRIPTIONS, Destination, Published, all_or_none
+from amqp10msg.net.serve.services import request_value, response_to
 from amqp10msg.sections import (
-    AmqpValue,
     Data,
     DeliveryAnnotations,
     Header,
@@ -69,6 +63,8 @@ from amqp10msg.wire.primitives import (
     ULong,
 )
 
+#: The suffix of the address of a dead-letter queue.
+DEAD_LETTERS = "/$DeadLetterQueue"
 #: The suffix of the address to which clients send the requests for an entity.
 MANAGEMENT_SUFFIX = "/$management"
 #: The descriptor code of the header section.
@@ -177,7 +173,7 @@ class _ScheduledMessages:
         self.bus._unschedule(self.entity, sequence)
 
 
-class ServiceBus:
+class ServiceBus(ServerExtension):
     """Unpacks batches, numbers and locks messages, and answers requests to ``$management``.
 
     Not thread-safe: only the server's thread may call its methods.
@@ -187,11 +183,10 @@ class ServiceBus:
         limits: the limits on decoding messages from clients.
         memory: counts the memory of deferred and scheduled messages and session states.
 
-    Attributes:
-        nodes: the nodes of the server, set when the server starts.
     """
 
-    nodes: Nodes
+    creates_nodes = True
+    replaces_outcomes = True
 
     def __init__(self, clock: Callable[[], int], limits: Limits, memory: ServerMemory) -> None:
         self._clock = clock
@@ -201,8 +196,7 @@ class ServiceBus:
 
     # Addresses.
 
-    @staticmethod
-    def address_of(address: Any) -> Any:
+    def address_of(self, address: Any) -> Any:
         """Return the node address for an address or URL that a client sent.
 
         The parts that Service Bus defines, such as ``/$management``, match in any case (upper or
@@ -230,10 +224,16 @@ class ServiceBus:
             )
         return entity
 
-    def forget(self, name: str) -> bool:
-        """Delete the entity of an unused node, unless the entity has state that clients could see.
+    def service(self, address: str) -> Service | None:
+        """Return the service that answers the requests to ``ENTITY/$management``."""
+        if not address.endswith(MANAGEMENT_SUFFIX):
+            return None
+        return lambda request, _: self.answer(address, request)
 
-        Returns whether the node may be deleted: False if the entity was kept.
+    def may_delete(self, name: str) -> bool:
+        """Return whether an unused node may be deleted. If so, its entity is deleted.
+
+        An entity with state that clients could see is kept.
         """
         entity = self._entities.get(name)
         if entity is None:
@@ -249,6 +249,14 @@ class ServiceBus:
         del self._entities[name]
         self._memory.structures -= _entity_cost(name)
         return True
+
+    def expires(self, name: str) -> bool:
+        """Return whether the messages of a node expire: not those of a dead-letter queue."""
+        return not name.endswith(DEAD_LETTERS)
+
+    def dead_letter_handler(self) -> Callable[[DeadLetter], None]:
+        """Return the function that moves expired messages to their dead-letter queue."""
+        return self._on_expired
 
     # Publishing.
 
@@ -380,6 +388,27 @@ class ServiceBus:
 
     # Receiving.
 
+    def split_filters(
+        self, filters: Any
+    ) -> tuple[Callable[[DistributionNode], SessionFilter] | None, Mapping[Any, Any] | None]:
+        """Separate the session filter from the other filters of a source."""
+        if not isinstance(filters, Mapping) or SessionFilter.SYMBOL not in filters:
+            return None, filters
+        other = {key: value for key, value in filters.items() if key != SessionFilter.SYMBOL}
+        session_id = filters[SessionFilter.SYMBOL]
+        return lambda node: self.session_filter(node, session_id), other or None
+
+    def describe_filter(self, link_filter: Any) -> tuple[dict[Any, Any], dict[Symbol, Any]] | None:
+        """Return the id of a locked session, and until when it is locked."""
+        if not isinstance(link_filter, SessionFilter):
+            return None
+        # In .NET ticks, which are units of 100 ns since the year 1.
+        locked_until = _UNIX_EPOCH_TICKS + (self._clock() + _LOCK_MS) * 10_000
+        return (
+            {SessionFilter.SYMBOL: link_filter.session_id},
+            {Symbol("com.microsoft:locked-until-utc"): locked_until},
+        )
+
     def session_filter(self, node: DistributionNode, session_id: Any) -> SessionFilter:
         """Return the filter for a receiving link that requests a session.
 
@@ -416,11 +445,7 @@ class ServiceBus:
             )
         return SessionFilter(session_id)
 
-    def locked_until_utc(self) -> int:
-        """Return when a new session lock would expire, in .NET ticks (100 ns since the year 1)."""
-        return _UNIX_EPOCH_TICKS + (self._clock() + _LOCK_MS) * 10_000
-
-    def lock(self, delivery: Delivery, *, settled: bool = False) -> bytes:
+    def outgoing_octets(self, delivery: Delivery, *, settled: bool = False) -> bytes:
         """Lock the message of a delivery, and return the encoded message to send.
 
         The delivery-tag is set to the lock token, 16 bytes. A message that is sent settled is not
@@ -441,7 +466,7 @@ class ServiceBus:
         entity.locks[token] = _Lock(entity, sequence, annotations, expires, delivery)
         return _encode_locked(delivery.octets, annotations, token)
 
-    def apply(self, delivery: Delivery, state: Any) -> Any:
+    def replace_outcome(self, delivery: Delivery, outcome: Any) -> Any:
         """Process a receiver's outcome; return the outcome with which to settle at the node.
 
         A rejected message, and a message whose delivery failed too often, becomes a dead letter. A
@@ -449,23 +474,21 @@ class ServiceBus:
 
         Args:
             delivery: the delivery.
-            state: the outcome of the receiver.
+            outcome: the outcome of the receiver.
         """
         entity = self._entity(delivery.link.node.name)
         token = _token_of(delivery.tag)
         lock = entity.locks.get(token) if token is not None else None
         sequence = lock.sequence if lock is not None else delivery.sequence
-        outcome = self._replace_outcome(entity, sequence, delivery, state)
+        node_outcome = self._move_message(entity, sequence, delivery, outcome)
         if token is not None:
             entity.locks.pop(token, None)
-        return outcome
+        return node_outcome
 
-    def _replace_outcome(
-        self, entity: _Entity, sequence: int, delivery: Delivery, state: Any
-    ) -> Any:
+    def _move_message(self, entity: _Entity, sequence: int, delivery: Delivery, state: Any) -> Any:
         """Move the message to the dead letters or deferred messages if `state` requires that.
 
-        Returns the outcome for the node, see `apply`.
+        Returns the outcome for the node, see `replace_outcome`.
         """
         if isinstance(state, Rejected):
             error = state.error
@@ -494,9 +517,15 @@ class ServiceBus:
             return Accepted()
         return state
 
-    def lock_lost_error(self) -> Error:
-        """Return the error for a receiver that settles a message after its lock has ended."""
-        return Error(_LOCK_LOST, "the lock has expired, or the message was settled before")
+    def outcome_answer(self, delivery: Delivery, outcome: Any) -> Any:
+        """Return the state in the server's answer: an error if the lock has ended.
+
+        The error of a rejected outcome is not echoed: Azure's clients would treat it as a failure.
+        """
+        if delivery.settled:  # its lock has expired, or a request to the service settled it
+            text = "the lock has expired, or the message was settled before"
+            return Rejected(Error(_LOCK_LOST, text))
+        return Rejected() if isinstance(outcome, Rejected) else outcome
 
     def _dead_letter(self, entity: _Entity, octets: bytes, reason: str, description: str) -> None:
         """Enqueue a message in the dead-letter queue of its entity.
@@ -517,7 +546,7 @@ class ServiceBus:
         # The server already had the message, so that its limits do not apply.
         self._enqueue(node, dead_letters.last_sequence, octets, always=True)
 
-    def on_expired(self, letter: DeadLetter) -> None:
+    def _on_expired(self, letter: DeadLetter) -> None:
         """Enqueue an expired message in the dead-letter queue of its entity."""
         if letter.cause == "expired" and not letter.node.endswith(DEAD_LETTERS):
             # Remove the ttl, because a receiver would consider the dead letter expired.
@@ -555,7 +584,7 @@ class ServiceBus:
         """Settle a locked message with `outcome`, which also ends its lock."""
         entity, delivery = lock.entity, lock.delivery
         if delivery is not None:
-            delivery.settle(self.apply(delivery, outcome))
+            delivery.settle(self.replace_outcome(delivery, outcome))
             return
         entity.locks.pop(token, None)
         octets = entity.deferred.get(lock.sequence)
@@ -814,31 +843,6 @@ def _entity_cost(name: str) -> int:
     return DEFINITION_BYTES + name_cost(name)
 
 
-def request_value(request: Message) -> Any:
-    """Return the value of a request's amqp-value section; None for another body."""
-    return request.body.value if isinstance(request.body, AmqpValue) else None
-
-
-def response_to(
-    request: Message,
-    value: Any,
-    application_properties: Mapping[str, Any],
-    subject: str | None = None,
-) -> Message:
-    """Return a response message, addressed and correlated to the request.
-
-    Its ``to`` is the request's reply-to, and its correlation-id the request's message-id.
-    """
-    properties = request.properties or Properties()
-    return Message(
-        AmqpValue(value),
-        properties=Properties(
-            to=properties.reply_to, subject=subject, correlation_id=properties.message_id
-        ),
-        application_properties=dict(application_properties),
-    )
-
-
 def _section_code(section: Any) -> int:
     """Return the descriptor code of a section, by which sections are sorted (Part 3, 3.2)."""
     descriptor = getattr(section, "descriptor", None)
@@ -964,16 +968,3 @@ def _session_id(octets: bytes) -> str | None:
 def _token_of(tag: bytes) -> uuid.UUID | None:
     """Return the lock token in a delivery-tag; None if the tag is not a token."""
     return uuid.UUID(bytes_le=bytes(tag)) if len(tag) == 16 else None
-
-
-def split_session_filter(filters: Any) -> tuple[bool, Any, Any]:
-    """Separate the session filter from the other filters of a source.
-
-    Returns:
-        Whether there is a session filter, the session filter's value, and the other filters, or
-        None if there are none.
-    """
-    if not isinstance(filters, Mapping):
-        return False, None, None
-    other_filters = {key: value for key, value in filters.items() if key != SessionFilter.SYMBOL}
-    return SessionFilter.SYMBOL in filters, filters.get(SessionFilter.SYMBOL), other_filters or None

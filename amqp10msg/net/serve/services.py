@@ -26,9 +26,8 @@ from amqp10msg.net.serve.broker import Broker
 from amqp10msg.net.serve.definitions import QUEUE, SUBSCRIPTION
 from amqp10msg.net.serve.memory import DEFINITION_BYTES, value_cost
 from amqp10msg.net.serve.nodes import Binding
-from amqp10msg.net.serve.service_bus import request_value, response_to
 from amqp10msg.net.server_options import Token
-from amqp10msg.sections import Properties
+from amqp10msg.sections import AmqpValue, Properties
 from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, AmqpError
 from amqp10msg.wire.primitives import Int, Timestamp, UInt, ULong
 
@@ -500,3 +499,28 @@ def _expiration(expiration: Any) -> datetime.datetime | None:
         return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def request_value(request: Message) -> Any:
+    """Return the value of a request's amqp-value section; None for another body."""
+    return request.body.value if isinstance(request.body, AmqpValue) else None
+
+
+def response_to(
+    request: Message,
+    value: Any,
+    application_properties: Mapping[str, Any],
+    subject: str | None = None,
+) -> Message:
+    """Return a response message, addressed and correlated to the request.
+
+    Its ``to`` is the request's reply-to, and its correlation-id the request's message-id.
+    """
+    properties = request.properties or Properties()
+    return Message(
+        AmqpValue(value),
+        properties=Properties(
+            to=properties.reply_to, subject=subject, correlation_id=properties.message_id
+        ),
+        application_properties=dict(application_properties),
+    )
