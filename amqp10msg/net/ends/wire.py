@@ -312,7 +312,7 @@ class Wire(Socket):
         is_open: whether the handshake is complete.
         links: the links of the connection, in the order in which they send.
         max_links: maximum number of links.
-        exclusive: whether no further link may share the connection.
+        exclusive: whether no further link may share the connection; True when it is being closed.
         reading_paused: whether reading is paused, to limit the bytes in memory.
     """
 
@@ -325,7 +325,6 @@ class Wire(Socket):
         self.links: dict[AttachedLink, None] = {}
         self.max_links = 1
         self.exclusive = self.reading_paused = False
-        self._closing = False
         self._failed = False
         self._has_received = False
         self._turn_scheduled = False
@@ -419,8 +418,7 @@ class Wire(Socket):
     @property
     def joinable(self) -> bool:
         """Whether another link may share the connection."""
-        closed = self._failed or self._closing or self.exclusive
-        return not closed and len(self.links) < self.max_links
+        return not (self._failed or self.exclusive) and len(self.links) < self.max_links
 
     def fail(self, error: LinkError) -> None:
         """End the connection, and all of its links."""
@@ -448,7 +446,7 @@ class Wire(Socket):
 
     async def end_gracefully(self) -> None:
         """Close the connection with `close_gracefully`, then close the socket and wait for that."""
-        self._closing = True
+        self.exclusive = True
         await self.close_gracefully()
         if self._stream is not None:
             self.drop()  # both peers have closed
