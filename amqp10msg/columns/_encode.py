@@ -61,8 +61,8 @@ _COLUMNS_TO_ENCODE = set(SCHEMA.names) - {
     *("message_format", "section_offsets", "body_sections"),
     *(field.name for field in ERROR_COLUMNS),
 }
-# pandas exports its row labels as columns with these names.
-_ROW_LABEL_PATTERN = re.compile(r"__index_level_\d+__")
+# pandas exports its index, the labels of rows, as columns with these names.
+_PANDAS_INDEX_COLUMN_PATTERN = re.compile(r"__index_level_\d+__")
 # The column that is true if there is a properties section, even without fields.
 _HAS_PROPERTIES_COLUMN = "has_properties"
 #: The kinds of body section, by name.
@@ -270,7 +270,7 @@ def _template_parts(batch: Any, template: Template, is_strict: bool) -> list[pa.
     """Return the template's columns, in the order of its paths, as a list of record batches."""
     table = pa.table(batch) if isinstance(batch, Mapping) else _as_table(batch)
     for name in table.schema.names if is_strict else ():
-        if name not in template.paths and not _ROW_LABEL_PATTERN.fullmatch(name):
+        if name not in template.paths and not _PANDAS_INDEX_COLUMN_PATTERN.fullmatch(name):
             matches = difflib.get_close_matches(name, template.paths, 1)
             hint = f" (did you mean {matches[0]!r}?)" if matches else ""
             raise ValueError(
@@ -336,7 +336,7 @@ def _message_table(batch: Any, is_strict: bool) -> tuple[pa.Table, dict[str, Pic
             columns[name] = batch.column(index)
         elif name in _COLUMN_TYPES:
             columns[name] = _cast_column(name, batch.column(index))
-        elif not _ROW_LABEL_PATTERN.fullmatch(name):
+        elif not _PANDAS_INDEX_COLUMN_PATTERN.fullmatch(name):
             unknown.append(name)
     _reject_duplicates([*columns], names)
     if not columns.keys() - {"message_format"}:

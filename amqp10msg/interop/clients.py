@@ -209,7 +209,8 @@ def _write_pika(basic: BasicMessage) -> tuple[Any, Any, bytes]:
     return method, basic.to_pika(), bytes(basic.body)
 
 
-def _read_sent_by_pika(converted: tuple[Any, Any, bytes]) -> BasicMessage:
+def _message_sent_by_pika(converted: tuple[Any, Any, bytes]) -> BasicMessage:
+    """Return the message that pika sends for this tuple."""
     method, properties, body = converted
     octets = b"".join(properties.encode())
     return BasicMessage(decode_properties(octets), body, method.exchange, method.routing_key)
@@ -227,17 +228,20 @@ def _write_pamqp(basic: BasicMessage) -> tuple[Any, Any, bytes]:
     return method, basic.to_pamqp(), bytes(basic.body)
 
 
-def _read_sent_by_pamqp(converted: tuple[Any, Any, bytes]) -> BasicMessage:
+def _message_sent_by_pamqp(converted: tuple[Any, Any, bytes]) -> BasicMessage:
+    """Return the message that pamqp encodes for this tuple."""
     method, properties, body = converted
     octets = properties.marshal()
     return BasicMessage(decode_properties(octets), body, method.exchange, method.routing_key)
 
 
-def _read_sent_by_aio_pika(converted: Any) -> BasicMessage:
+def _message_sent_by_aio_pika(converted: Any) -> BasicMessage:
+    """Return the message that aio-pika sends for an ``aio_pika.Message``."""
     return BasicMessage(decode_properties(converted.properties.marshal()), converted.body)
 
 
-def _read_sent_by_kombu(converted: Mapping[str, Any]) -> BasicMessage:
+def _message_sent_by_kombu(converted: Mapping[str, Any]) -> BasicMessage:
+    """Return the message that kombu sends for these arguments of ``Producer.publish``."""
     names = {row.name for row in PROPERTIES}
     values = {name: value for name, value in converted.items() if name in names}
     # py-amqp, which is kombu's transport for AMQP, writes the headers with `dumps`.
@@ -315,7 +319,7 @@ CLIENTS: ByName[Client] = ByName(
             classes=("pika.spec:BasicProperties",),
             read=_read_pika,
             write=_write_pika,
-            lost=_lost_in_basic(_read_sent_by_pika, lost_in_pika),
+            lost=_lost_in_basic(_message_sent_by_pika, lost_in_pika),
             module="pika",
             install="pika",
             is_basic=True,
@@ -325,7 +329,7 @@ CLIENTS: ByName[Client] = ByName(
             classes=("pamqp.commands:Basic.Properties", "aiormq:DeliveredMessage"),
             read=_read_pamqp,
             write=_write_pamqp,
-            lost=_lost_in_basic(_read_sent_by_pamqp, lost_in_pamqp),
+            lost=_lost_in_basic(_message_sent_by_pamqp, lost_in_pamqp),
             module="pamqp",
             install="pamqp",
             is_basic=True,
@@ -335,7 +339,7 @@ CLIENTS: ByName[Client] = ByName(
             classes=("aio_pika:Message", "faststream.rabbit:RabbitMessage"),
             read=adapters.from_aio_pika,
             write=adapters.to_aio_pika,
-            lost=_lost_in_basic(_read_sent_by_aio_pika, lost_in_pamqp),
+            lost=_lost_in_basic(_message_sent_by_aio_pika, lost_in_pamqp),
             module="aio_pika",
             install="aio-pika",
             is_basic=True,
@@ -345,7 +349,7 @@ CLIENTS: ByName[Client] = ByName(
             classes=("kombu:Message",),
             read=adapters.from_kombu,
             write=adapters.to_kombu,
-            lost=_lost_in_basic(_read_sent_by_kombu),
+            lost=_lost_in_basic(_message_sent_by_kombu),
             module="kombu",
             install="kombu",
             is_basic=True,

@@ -22,7 +22,7 @@ from amqp10msg.message import Message
 from amqp10msg.sections import Data, Header, Properties
 from amqp10msg.sections.parts import parts_of
 from amqp10msg.translate.losses import TO_BASIC_LOSSES
-from amqp10msg.translate.report import BODY_OF_3_10_REASON, Notes
+from amqp10msg.translate.report import RABBITMQ_3_10_BODY_REASON, Notes
 from amqp10msg.translate.table import DEFAULT_PRIORITY, is_text
 from amqp10msg.wire import kernel
 from amqp10msg.wire.kernel.codes import DATA_CODE, PROPERTIES_CODE
@@ -103,7 +103,7 @@ def without_rabbitmq_3_additions(message: Message, notes: Notes) -> Message:
     remaining_octets = message.evolve(**changes).encode()
     data = parts.get(DATA_CODE, b"")
     if isinstance(message.body, Data) and data.startswith(_RABBITMQ_3_DATA_HEAD):
-        notes.add("body", "retyped", "long form", "short form", BODY_OF_3_10_REASON)
+        notes.add("body", "retyped", "long form", "short form", RABBITMQ_3_10_BODY_REASON)
         short_form = Message(message.body).encode()
         remaining_octets = b"".join(
             short_form if code == DATA_CODE else part for code, part in _sections(remaining_octets)

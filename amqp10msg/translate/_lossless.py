@@ -215,8 +215,8 @@ def _finish(draft: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
     if (
         annotations is not None
         and MESSAGE_ANNOTATIONS_CODE not in draft.carried
-        # Carry the annotations if, after a delivery, their headers would be mistaken for headers
-        # that the broker added, or exchange and routing key would have another position.
+        # Carry the annotations if a delivered message's headers would not restore them: brokers
+        # add headers of the same names, or exchange and routing key are neither first nor last.
         and (
             draft.route_position == "elsewhere"
             or any(entry[0] in ADDED_HEADER_LETTERS for entry in draft.entries)

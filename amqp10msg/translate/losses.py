@@ -13,10 +13,10 @@ from typing import NamedTuple
 from amqp10msg.translate.report import (
     ADDED_AT_DELIVERY_REASON,
     BROKER_ANNOTATION_REASON,
-    HEADER_OF_3_10_REASON,
+    RABBITMQ_3_10_HEADER_REASON,
+    RABBITMQ_3_10_SUBJECT_REASON,
     REDELIVERED_TO_0_9_1_REASON,
     REDELIVERED_TO_1_0_REASON,
-    SUBJECT_OF_3_10_REASON,
     Action,
 )
 
@@ -72,8 +72,8 @@ TO_BASIC_LOSSES: Mapping[str, LossRule] = {
     "inexact": LossRule("retyped", "0-9-1 cannot express it exactly", True),
     "redelivered": LossRule("retyped", REDELIVERED_TO_0_9_1_REASON, True),
     "delivered-before": LossRule("carried", "0-9-1 only has a flag for an earlier delivery", True),
-    "header-of-3": LossRule("dropped", HEADER_OF_3_10_REASON),
-    "subject-of-3": LossRule("dropped", SUBJECT_OF_3_10_REASON),
+    "header-of-3": LossRule("dropped", RABBITMQ_3_10_HEADER_REASON),
+    "subject-of-3": LossRule("dropped", RABBITMQ_3_10_SUBJECT_REASON),
     "low-priority": LossRule("clamped", "a priority of 0-9-1 is 0 to 9", True),
     "in-stream": LossRule(
         "retyped", "unchanged, but a stream of RabbitMQ 4 makes text of bytes that are UTF-8", True

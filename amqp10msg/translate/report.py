@@ -34,9 +34,9 @@ Owner: TypeAlias = Literal["sender", "broker"]
 # Reasons for the loss of values that a broker added, for `owner_of` and the tables in `losses`.
 ADDED_AT_DELIVERY_REASON = "RabbitMQ added it at delivery"
 BROKER_ANNOTATION_REASON = "the broker's own annotation"
-HEADER_OF_3_10_REASON = "RabbitMQ 3.10 writes first-acquirer and unset defaults at delivery"
-SUBJECT_OF_3_10_REASON = "RabbitMQ 3.10 adds the routing key as subject"
-BODY_OF_3_10_REASON = "RabbitMQ 3.10 encodes 255 bytes of data in the long form"
+RABBITMQ_3_10_HEADER_REASON = "RabbitMQ 3.10 writes first-acquirer and unset defaults at delivery"
+RABBITMQ_3_10_SUBJECT_REASON = "RabbitMQ 3.10 adds the routing key as subject"
+RABBITMQ_3_10_BODY_REASON = "RabbitMQ 3.10 encodes 255 bytes of data in the long form"
 REDELIVERED_TO_1_0_REASON = (
     "it becomes header.delivery-count; a broker on the way back sets both again"
 )
@@ -46,9 +46,9 @@ _BROKER_REASONS = frozenset(
         *(
             ADDED_AT_DELIVERY_REASON,
             BROKER_ANNOTATION_REASON,
-            HEADER_OF_3_10_REASON,
-            SUBJECT_OF_3_10_REASON,
-            BODY_OF_3_10_REASON,
+            RABBITMQ_3_10_HEADER_REASON,
+            RABBITMQ_3_10_SUBJECT_REASON,
+            RABBITMQ_3_10_BODY_REASON,
         ),
         *(REDELIVERED_TO_1_0_REASON, REDELIVERED_TO_0_9_1_REASON),
     }

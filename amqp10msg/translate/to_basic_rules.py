@@ -85,9 +85,9 @@ SPECIAL_NAMES = [
     )
 ]
 # The engine's names for the value types of the annotations that RabbitMQ adds; "array" for Array.
-_ENGINE_TYPE_NAMES = {int: "long", str: "string"}
+_ANNOTATION_TYPE_NAMES = {int: "long", str: "string"}
 _BROKER_ANNOTATION_TYPES = [
-    (key.encode(), _ENGINE_TYPE_NAMES.get(kind, "array"))
+    (key.encode(), _ANNOTATION_TYPE_NAMES.get(kind, "array"))
     for key, kind in ADDED_ANNOTATION_TYPES.items()
 ]
 # Limits for decoding single values of messages that have already passed the caller's limits.

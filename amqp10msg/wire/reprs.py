@@ -104,7 +104,7 @@ def with_bounded_repr(cls: type[T]) -> type[T]:
 
 # HTML attributes of table cells: left-aligned, because notebooks align cells to the right, and with
 # line breaks in long values.
-_CELL_ATTRIBUTES = 'style="text-align: left; min-width: 4em; overflow-wrap: anywhere"'
+_HTML_CELL_ATTRIBUTES = 'style="text-align: left; min-width: 4em; overflow-wrap: anywhere"'
 _MAX_TABLE_ROWS = 100
 _MAX_CELL_CHARACTERS = 200
 
@@ -132,11 +132,11 @@ def html_table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) 
     omitted = len(cells_of_rows) - _MAX_TABLE_ROWS
     if omitted > 0:
         title = f"{title}; {omitted:,} more rows are not shown"
-    lines = [f"<th {_CELL_ATTRIBUTES}>{escape(name)}</th>" for name in names]
+    lines = [f"<th {_HTML_CELL_ATTRIBUTES}>{escape(name)}</th>" for name in names]
     for row in cells_of_rows[:_MAX_TABLE_ROWS]:
         lines += [
             "</tr><tr>",
-            *(f"<td {_CELL_ATTRIBUTES}>{escape(encodable(cell))}</td>" for cell in row),
+            *(f"<td {_HTML_CELL_ATTRIBUTES}>{escape(encodable(cell))}</td>" for cell in row),
         ]
     caption = f'<caption style="text-align: left">{escape(title)}</caption>'
     return f"<table>{caption}<tr>{''.join(lines)}</tr></table>"

@@ -75,11 +75,11 @@ cdef bint read_message(Batch* b, Py_ssize_t row, cursor begin, cursor end) noexc
             return False
         last = section
         content = p
-        if b.ways[section] == COMPOSITE:
+        if b.section_shapes[section] == COMPOSITE:
             p = read_composite(b, section, row, p, end)
-        elif b.ways[section] == MAPPING:
+        elif b.section_shapes[section] == MAPPING:
             p = read_map_section(b, section, row, p, end)
-        elif b.ways[section] == BODY:
+        elif b.section_shapes[section] == BODY:
             bodies += 1
             p = read_body(b, section, bodies, row, p, end)
         else:

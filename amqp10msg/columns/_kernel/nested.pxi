@@ -138,7 +138,7 @@ cdef cursor find_text(cursor p, cursor stop, Py_ssize_t* n) noexcept nogil:
     if stop - p < 2:
         return NULL
     code = p[0]
-    if CODES[code].way != SIZED or CODES[code].rule == ANY or stop - p < 1 + CODES[code].width:
+    if CODES[code].category != SIZED or CODES[code].rule == ANY or stop - p < 1 + CODES[code].width:
         return NULL
     p = open_sized(p + 1, code, n)
     return p if n[0] <= stop - p else NULL
@@ -244,7 +244,7 @@ cdef cursor write_value(
     Batch* b, Column* out, cursor p, cursor stop, int code, int depth
 ) noexcept nogil:
     """Write a value as typed JSON, after its constructor."""
-    cdef int way = CODES[code].way
+    cdef int category = CODES[code].category
     if (
         CODES[code].width == NO_CODE
         or not put_ascii(b, out, b'["', 2)
@@ -252,14 +252,14 @@ cdef cursor write_value(
         or not put_byte(b, out, QUOTE)
     ):
         return NULL
-    if way != NOTHING:
+    if category != NOTHING:
         if not put_byte(b, out, COMMA):
             return NULL
         if code == ARRAY8 or code == ARRAY8 + LARGE:
             p = write_array(b, out, p, stop, code, depth - 1)
         elif code == LIST0 or code >= LIST8:
             p = write_items(b, out, p, stop, code, depth - 1)
-        elif way == SIZED:
+        elif category == SIZED:
             p = write_sized(b, out, p, stop, code)
         elif CODES[code].width <= stop - p and write_fixed(b, out, p, code):
             p += CODES[code].width
@@ -275,13 +275,13 @@ cdef bint write_fixed(Batch* b, Column* out, cursor p, int code) noexcept nogil:
         return put_ascii(b, out, b"true", 4)
     if code == FALSE_CODE or (code == BOOLEAN_CODE and p[0] == 0):
         return put_ascii(b, out, b"false", 5)
-    if CODES[code].way == SIGNED:
+    if CODES[code].category == SIGNED:
         number = signed_of(&CODES[code], u64(p))
         # Negate as unsigned, because the minimum has no positive counterpart.
         return put_digits(
             b, out, number < 0, 0 - <uint64_t> number if number < 0 else <uint64_t> number
         )
-    if CODES[code].way == UNSIGNED:
+    if CODES[code].category == UNSIGNED:
         return put_digits(b, out, False, ulong_of(&CODES[code], u64(p)))
     # The other values are the bits of floating-point numbers and UUIDs.
     return code != BOOLEAN_CODE and code != CHAR_CODE and put_hex(b, out, p, CODES[code].width)

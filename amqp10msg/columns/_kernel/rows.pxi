@@ -3,10 +3,10 @@
 cdef enum:
     BODIES = 3
 
-# A field that has a column: its kind (`way`), and its index in the section (`place`). A value that
+# A field that has a column: its kind, and its index in the section (`place`). A value that
 # equals `default_value` is omitted; -1 means no default.
 cdef struct Field:
-    int way, place
+    int kind, place
     int64_t default_value
     Cells cells, second
 
@@ -81,24 +81,24 @@ cdef int put_timestamp(Out* o, Field* field, Py_ssize_t row) noexcept nogil:
 
 cdef int put_field(Table* t, Out* o, Field* field, Py_ssize_t row) noexcept nogil:
     """Write a field that is not null; return ABSENT if it equals its default."""
-    cdef int way = field.way
-    cdef int64_t number_, maximum = 0xFF if way == UBYTE_FIELD else 0xFFFFFFFF
+    cdef int kind = field.kind
+    cdef int64_t number_, maximum = 0xFF if kind == UBYTE_FIELD else 0xFFFFFFFF
     cdef Span text
-    if way == IDENTIFIER_FIELD:
+    if kind == IDENTIFIER_FIELD:
         return put_identifier(t, o, field, row)
-    if way == TIMESTAMP_FIELD:
+    if kind == TIMESTAMP_FIELD:
         return put_timestamp(o, field, row)
-    if way >= BINARY_FIELD:
+    if kind >= BINARY_FIELD:
         if not read_span(t, &field.cells, row, &text):
             return UNSUPPORTED
-        if way == STRING_FIELD:
+        if kind == STRING_FIELD:
             return put_sized(o, text.at, text.n, text.end, STRING8, UTF8)
-        if way == SYMBOL_FIELD:
+        if kind == SYMBOL_FIELD:
             return put_sized(o, text.at, text.n, text.end, SYMBOL8, ASCII)
         return put_sized(o, text.at, text.n, text.end, BINARY8, ANY)
-    if way == BOOLEAN_FIELD:
+    if kind == BOOLEAN_FIELD:
         number_ = bool_at(&field.cells, row)
-    elif way == UBYTE_FIELD:
+    elif kind == UBYTE_FIELD:
         number_ = int16_at(&field.cells, row)
     else:
         number_ = int64_at(&field.cells, row)
@@ -106,9 +106,9 @@ cdef int put_field(Table* t, Out* o, Field* field, Py_ssize_t row) noexcept nogi
         return UNSUPPORTED
     if number_ == field.default_value:
         return ABSENT
-    if way == BOOLEAN_FIELD:
+    if kind == BOOLEAN_FIELD:
         write_boolean(o, number_ != 0)
-    elif way == UBYTE_FIELD:
+    elif kind == UBYTE_FIELD:
         write_coded(o, UBYTE_CODE, <uint64_t> number_, 1)
     else:
         write_uint(o, <uint64_t> number_)
@@ -129,7 +129,7 @@ cdef int put_composite(
     for i in range(count):
         field = &fields[i]
         if not has_value(&field.cells, row) and (
-            field.way != TIMESTAMP_FIELD or not has_value(&field.second, row)
+            field.kind != TIMESTAMP_FIELD or not has_value(&field.second, row)
         ):
             continue
         is_present = True
@@ -171,12 +171,12 @@ cdef int put_value(Table* t, Out* o, Map* map, Py_ssize_t i) noexcept nogil:
     type_ = type_of(text.at, text.n, text.end)
     if type_ == NULL:
         return UNSUPPORTED
-    if type_.way == SIZED:
+    if type_.category == SIZED:
         member = &map.b if type_.kind == BINARY else &map.s
         if not has_value(member, i) or not read_span(t, member, i, &text):
             return UNSUPPORTED
         return put_sized(o, text.at, text.n, text.end, type_.code, type_.rule)
-    if type_.way == SIGNED or type_.kind == BOOLEAN:
+    if type_.category == SIGNED or type_.kind == BOOLEAN:
         if not has_value(&map.l, i):
             return UNSUPPORTED
         if type_.kind != BOOLEAN:

@@ -92,7 +92,7 @@ cdef int[4] PART_WIDTHS = [2, 8, 8, 8]
 cdef struct Batch:
     # The plan.
     bint[SECTIONS] needs, picked
-    int[SECTIONS] ways, first_field, field_count, map_of
+    int[SECTIONS] section_shapes, first_field, field_count, map_of
     Field[MAX_FIELDS] fields
     int body_kind, body_sections, body, body_json, body_text, body_value, body_lengths
     # The index of the properties section, and of the column has_properties; -1 if not selected.
@@ -314,14 +314,14 @@ cdef class ColumnPlan:
         for section in range(SECTIONS):
             b.needs[section] = needs[section]
             if KINDS[section].attribute == "body":
-                b.ways[section] = BODY if needs[section] or max(body) >= 0 else SKIPPED
+                b.section_shapes[section] = BODY if needs[section] or max(body) >= 0 else SKIPPED
             elif needs[section]:
-                b.ways[section] = MAPPING if section in maps else COMPOSITE
+                b.section_shapes[section] = MAPPING if section in maps else COMPOSITE
         for section, rows in fields.items():
             b.first_field[section] = field - b.fields
             b.field_count[section] = len(rows)
-            for field.way, field.column_index, field.second_index, default in rows:
-                field.small = SMALL_CODES[field.way]
+            for field.kind, field.column_index, field.second_index, default in rows:
+                field.small = SMALL_CODES[field.kind]
                 field.rule = CODES[field.small & 0xFF].rule
                 field.has_default = default is not None and field.column_index >= 0
                 field.default_value = default or 0

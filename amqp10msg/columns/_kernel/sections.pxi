@@ -7,7 +7,7 @@ cdef int[8] SMALL_CODES = [0x100, 0x100, 0x100, 0x100, BINARY8, STRING8, SYMBOL8
 # A field and its columns (index -1, pointer NULL: none). The second column contains the AMQP type
 # of an identifier, or the timestamps that consumers of Arrow do not support, in milliseconds.
 cdef struct Field:
-    int way
+    int kind  # UINT_FIELD etc.
     # For text: the constructor of short texts, and the rule for the bytes (ANY, ASCII or UTF8).
     int small
     int rule
@@ -71,12 +71,12 @@ cdef cursor read_identifier(
     cdef bint is_binary = code == BINARY8 or code == BINARY8 + LARGE
     if is_binary:
         p = open_sized(p, code, &n)
-    elif code != UUID_CODE and CODES[code].way != UNSIGNED:
+    elif code != UUID_CODE and CODES[code].category != UNSIGNED:
         return NULL
     if n > stop - p:
         return NULL
     if column != NULL:
-        if CODES[code].way == UNSIGNED:
+        if CODES[code].category == UNSIGNED:
             i = write_digits(digits, ulong_of(&CODES[code], u64(p)))
         out = begin_text(
             b, column, row, 2 * n if is_binary else 36 if code == UUID_CODE else 20 - i
@@ -101,7 +101,7 @@ cdef inline cursor read_number(
     """
     cdef Column* column = field.column
     cdef int64_t number = 0
-    if field.way == BOOLEAN_FIELD:
+    if field.kind == BOOLEAN_FIELD:
         if code == BOOLEAN_CODE:
             number = p[0]
         elif code == TRUE_CODE:
@@ -110,19 +110,19 @@ cdef inline cursor read_number(
             return NULL
         if number > 1:
             return NULL
-    elif field.way == UINT_FIELD:
+    elif field.kind == UINT_FIELD:
         if code == UINT_CODE:
             number = u32(p)
         elif code == SMALL_UINT:
             number = p[0]
         elif code != UINT0:
             return NULL
-    elif field.way == UBYTE_FIELD:
+    elif field.kind == UBYTE_FIELD:
         if code != UBYTE_CODE:
             return NULL
         number = p[0]
     else:
-        if field.way != TIMESTAMP_FIELD or code != TIMESTAMP_CODE:
+        if field.kind != TIMESTAMP_FIELD or code != TIMESTAMP_CODE:
             return NULL
         number = <int64_t> u64(p)
         if FIRST <= number <= LAST:
@@ -150,7 +150,7 @@ cdef inline cursor read_field(
         elif not is_allowed(p, n, field.rule):
             return NULL
         p += n
-    elif field.way != IDENTIFIER_FIELD:
+    elif field.kind != IDENTIFIER_FIELD:
         return read_number(b, field, row, p, stop, code)
     else:
         p = read_identifier(b, field.column, row, p, stop, code)

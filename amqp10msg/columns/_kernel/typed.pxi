@@ -18,9 +18,9 @@ cdef inline Code* type_of(cursor p, Py_ssize_t n, cursor end) noexcept nogil:
         return NULL
     found = &CODES[CODES_BY_NAME[slot_of(p, n)]]
     if end - p >= 16:
-        if (word_at(p) & WORD_BITS[8 + n]) != word_at(found.name):
+        if (word_at(p) & FIRST_BYTES_MASKS[8 + n]) != word_at(found.name):
             return NULL
-        return found if (word_at(p + 8) & WORD_BITS[n]) == word_at(found.name + 8) else NULL
+        return found if (word_at(p + 8) & FIRST_BYTES_MASKS[n]) == word_at(found.name + 8) else NULL
     return found if found.name_size == n and memcmp(found.name, p, n) == 0 else NULL
 
 
@@ -283,9 +283,9 @@ cdef int put_typed(Json* j, int depth, Code* expected) noexcept nogil:
         return OK if skip(j, BRACKET_END) else UNSUPPORTED
     if not skip(j, COMMA):
         return UNSUPPORTED
-    if type_.way == SIGNED or type_.kind == ULONG or type_.kind == CHAR:
+    if type_.category == SIGNED or type_.kind == ULONG or type_.kind == CHAR:
         done = put_integer(j, type_)
-    elif type_.way == SIZED:
+    elif type_.category == SIZED:
         done = put_typed_text(j, type_)
     elif type_.kind == LIST_KIND or type_.kind == MAP_KIND:
         if depth == 0:

@@ -218,9 +218,10 @@ cdef bint put_float(Batch* b, Values* values, cursor p) noexcept nogil:
 
 
 cdef cursor read_other(Batch* b, Values* values, cursor p, cursor stop, int code) noexcept nogil:
-    """Read a value of way OTHER. The caller has checked the size of a value of fixed width.
+    """Read a value whose format code has the category OTHER.
 
-    Rows with decimals and chars, which are rare, are unsupported.
+    The caller has checked the size of a value of fixed width. Rows with decimals and chars, which
+    are rare, are unsupported.
     """
     if code == LIST0 or code >= LIST8:
         return read_nested(b, values, p, stop, code)
@@ -247,9 +248,9 @@ cdef inline cursor read_value(
 
     The caller must call `room_for` before, and afterwards `put_types`, or `undo_values` after NULL.
     """
-    cdef int way = CODES[code].way
+    cdef int category = CODES[code].category
     cdef Py_ssize_t n
-    if way == SIZED:
+    if category == SIZED:
         p = open_sized(p, code, &n)
         if n > stop - p or not put_text_member(
             b, values, S if CODES[code].rule != ANY else B, p, n, CODES[code].rule
@@ -259,35 +260,38 @@ cdef inline cursor read_value(
     n = CODES[code].width
     if n > stop - p:
         return NULL
-    if way == SIGNED:
+    if category == SIGNED:
         if not put_word_member(b, values, L, <uint64_t> signed_of(&CODES[code], u64(p))):
             return NULL
-    elif way == REAL:
+    elif category == REAL:
         if not put_word_member(b, values, D, u64(p)):
             return NULL
-    elif way == UNSIGNED:
+    elif category == UNSIGNED:
         if not put_word_member(b, values, U, ulong_of(&CODES[code], u64(p))):
             return NULL
-    elif way == OTHER:
+    elif category == OTHER:
         return read_other(b, values, p, stop, code)
     return p + n
 
 
 cdef inline cursor check_value(cursor p, cursor stop, int code) noexcept nogil:
     """Check a value that no column needs; return its end, or NULL."""
-    cdef int way = CODES[code].way
+    cdef int category = CODES[code].category
     cdef Py_ssize_t n
-    if way == SIZED:
+    if category == SIZED:
         p = open_sized(p, code, &n)
         return p + n if n <= stop - p and is_allowed(p, n, CODES[code].rule) else NULL
     n = CODES[code].width
-    if n > stop - p or (way == OTHER and not is_valid_other(p, code)):
+    if n > stop - p or (category == OTHER and not is_valid_other(p, code)):
         return NULL
     return p + n
 
 
 cdef bint is_valid_other(cursor p, int code) noexcept nogil:
-    """Return whether a value of way OTHER is valid; False also for nested values and chars."""
+    """Return whether a value whose format code has the category OTHER is valid.
+
+    Return False also for nested values and chars, which make a row unsupported.
+    """
     if code == BOOLEAN_CODE:
         return p[0] <= 1
     return code != CHAR_CODE and code < BINARY8 and code != LIST0 and CODES[code].width != NO_CODE

@@ -220,7 +220,7 @@ cdef cursor write_object(
         if key_code:
             if code != key_code and code != key_code + LARGE:
                 return NULL
-        elif CODES[code].way != SIZED or CODES[code].rule == ANY:
+        elif CODES[code].category != SIZED or CODES[code].rule == ANY:
             return NULL
         if stop - p < 1 + CODES[code].width:
             return NULL
@@ -329,11 +329,11 @@ cdef cursor write_variant(
     Batch* b, Column* out, Dictionary* keys, cursor p, cursor stop, int code, int depth
 ) noexcept nogil:
     """Write a value, after its constructor, as a VARIANT; return its end, or NULL."""
-    cdef int way = CODES[code].way
+    cdef int category = CODES[code].category
     cdef Py_ssize_t n = CODES[code].width
     cdef int64_t number
     cdef bint done
-    if way == SIZED:
+    if category == SIZED:
         if n > stop - p:
             return NULL
         p = open_sized(p, code, &n)
@@ -350,7 +350,7 @@ cdef cursor write_variant(
         return write_compound(b, out, keys, p, stop, code, depth - 1)
     if n > stop - p:
         return NULL
-    if way == NOTHING:
+    if category == NOTHING:
         done = put_byte(b, out, VARIANT_NULL)
     elif code == TRUE_CODE or code == FALSE_CODE:
         done = put_byte(b, out, VARIANT_TRUE if code == TRUE_CODE else VARIANT_FALSE)
@@ -358,15 +358,15 @@ cdef cursor write_variant(
         if p[0] > 1:
             return NULL
         done = put_byte(b, out, VARIANT_TRUE if p[0] else VARIANT_FALSE)
-    elif way == SIGNED:
+    elif category == SIGNED:
         number = signed_of(&CODES[code], u64(p))
         if code == TIMESTAMP_CODE and FIRST <= number <= LAST:
             done = put_tagged(b, out, VARIANT_TIMESTAMP, <uint64_t> (number * 1000), 8)
         else:
             done = put_whole(b, out, number)
-    elif way == UNSIGNED:
+    elif category == UNSIGNED:
         done = put_unsigned(b, out, ulong_of(&CODES[code], u64(p)))
-    elif way == REAL:
+    elif category == REAL:
         done = put_tagged(b, out, VARIANT_DOUBLE, u64(p), 8)
     elif code == FLOAT_CODE:
         done = put_tagged(b, out, VARIANT_FLOAT, u32(p), 4)

@@ -162,8 +162,8 @@ cdef class Writer(Rows):
         cdef int i
         if len(declarations) > MAX_FIELDS:
             raise ValueError("a section has too many fields for this kernel")
-        for i, (way, place, default, cells, second) in enumerate(declarations):
-            fields[i].way = way
+        for i, (kind, place, default, cells, second) in enumerate(declarations):
+            fields[i].kind = kind
             fields[i].place = place
             fields[i].default_value = -1 if default is None else default
             fill_cells(&fields[i].cells, cells, self.rows)

@@ -34,9 +34,9 @@ from amqp10msg.sections import KINDS, Header, Properties
 from amqp10msg.validation import RULES
 from amqp10msg.wire.reprs import shortened
 
-# Names of the steps in error messages, by method of `_Trial` or action of a request.
-_STEP_NAMES = {"decode": "decoding", "again": "encoding what it decoded", "encode": "encoding"}
-_STEP_NAMES |= {"validate": "validating", "answer": "answering"}
+# Texts for the steps in error messages, by method of `_Trial` or action of a request.
+_STEP_TEXTS = {"decode": "decoding", "again": "encoding what it decoded", "encode": "encoding"}
+_STEP_TEXTS |= {"validate": "validating", "answer": "answering"}
 
 
 def judge(case: Case, program: Program) -> Result:
@@ -54,7 +54,7 @@ def judge(case: Case, program: Program) -> Result:
             note = f"died after other cases, but not on this one alone: {first_death}"
             return repeated.run(note=note)
         except DiedError as second_death:
-            reason = f"{_STEP_NAMES[repeated.step]}: {second_death}"
+            reason = f"{_STEP_TEXTS[repeated.step]}: {second_death}"
             repeated.keep_stderr()
             return repeated.build_result(second_death.how, reason)
         finally:
@@ -111,12 +111,12 @@ class _Trial:
             except RuntimeError as error:
                 outcome = "error"
                 self.keep_stderr()
-                self.errors.append(f"{_STEP_NAMES[self.step]}: {error}")
+                self.errors.append(f"{_STEP_TEXTS[self.step]}: {error}")
             except Exception as error:  # noqa: BLE001  (a program may answer anything)
                 outcome = "error"
                 self.keep_stderr()
                 problem = f"the answer violates the protocol: {type(error).__name__}: {error}"
-                self.errors.append(f"{_STEP_NAMES[self.step]}: {problem}")
+                self.errors.append(f"{_STEP_TEXTS[self.step]}: {problem}")
         if not outcome:
             outcome = "pass" if self.facets else "skip"
             outcome = "fail" if self.faults else "note" if self.notes else outcome

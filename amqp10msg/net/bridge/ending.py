@@ -26,12 +26,12 @@ class IdleTimes:
     Attributes:
         idle: seconds since the last message or query.
         stalled: seconds since the last message, during which all deliveries were settled.
-        queries: number of queries since the last message.
+        queries_since_message: queries of the message count since the last message.
     """
 
     idle: float = 0.0
     stalled: float = 0.0
-    queries: int = 0
+    queries_since_message: int = 0
 
 
 class Ending:
@@ -177,7 +177,8 @@ class Ending:
         times.stalled += seconds
         # The interval doubles with each query that found messages.
         idle = options.idle or _DEFAULT_IDLE
-        interval = min(idle * 2 ** min(times.queries, 30), max(idle, options.waits.query_interval))
+        max_interval = max(idle, options.waits.query_interval)
+        interval = min(idle * 2 ** min(times.queries_since_message, 30), max_interval)
         return options.asks and times.idle >= interval
 
     def end_if_late(self) -> None:
@@ -209,7 +210,7 @@ class Ending:
         """Count the messages at the source, without the `held_count` deliveries of this route."""
         depth = await self._counting.count_now(source, next_position, held_count)
         self._idle_times.idle = 0.0
-        self._idle_times.queries += 1
+        self._idle_times.queries_since_message += 1
         return depth
 
     def end_if_empty(self, depth: Depth, held_count: int) -> None:

@@ -25,7 +25,7 @@ from amqp10msg.net.ends.entries import UNREADABLE
 from amqp10msg.net.ends.terms import Outcome, Oversized, Settle, SourceDelivery
 
 #: Why positions of a stream are skipped, for the log.
-_SKIPPED_REASON = (
+_SKIPPED_POSITIONS_REASON = (
     "the broker delivers nothing for some positions: they are its own entries, or messages that it "
     "delivers only over its stream protocol, such as those in compressed batches"
 )
@@ -137,7 +137,8 @@ class Intake:
         if not self._skipped_logged:
             self._skipped_logged = True
             endpoint = str(self._context.source)
-            self._context.log("stream-skipped", logging.WARNING, at=endpoint, why=_SKIPPED_REASON)
+            why = _SKIPPED_POSITIONS_REASON
+            self._context.log("stream-skipped", logging.WARNING, at=endpoint, why=why)
 
     def _receive_large(self, delivery: SourceDelivery, large: Oversized) -> None:
         """Refuse a message that is too large for memory, or leave it if its file is not whole."""

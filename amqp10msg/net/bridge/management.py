@@ -114,23 +114,23 @@ class Management:
         """
         answer = self.get(f"{kind}/{self._quoted_virtual_host}")
         if not isinstance(answer, list) or not all(isinstance(item, dict) for item in answer):
-            raise self.unknown_answer(f"{kind} are a list of objects")
+            raise self.unknown_answer(f"a list of objects as {kind}")
         for item in answer:
             for name in _REQUIRED_FIELDS[kind]:
                 if not isinstance(item.get(name), str):
-                    raise self.unknown_answer(f"{kind} have a string {name!r}")
+                    raise self.unknown_answer(f"a string {name!r} in each of the {kind}")
         return answer
 
-    def unknown_answer(self, rule: str) -> ValueError:
-        """Return the error for an answer that violates `rule`, such as "queues have a name"."""
-        return ValueError(f"{self.url} is not a management API of RabbitMQ, whose {rule}")
+    def unknown_answer(self, expected: str) -> ValueError:
+        """Return the error for an answer without the `expected` content, a noun phrase."""
+        return ValueError(f"{self.url} is not a management API of RabbitMQ: expected {expected}")
 
     def version(self) -> tuple[int, ...]:
         """Return the version of the broker, such as (4, 0, 5)."""
         version = table(self.get("overview")).get("rabbitmq_version")
         parts = re.findall(r"\b[0-9]{1,9}\b", version) if isinstance(version, str) else []
         if not parts:
-            raise self.unknown_answer("overview has a string 'rabbitmq_version'")
+            raise self.unknown_answer("a string 'rabbitmq_version' in the overview")
         return tuple(map(int, parts[:3]))
 
     def create(
@@ -350,7 +350,7 @@ def _list_pages(api: Management) -> tuple[dict[str, Queue], int]:
         answer = table(api.queues(f"?page={page}&page_size={_PAGE_SIZE}"))
         items, count = answer.get("items"), answer.get("page_count")
         if type(count) is not int or not isinstance(items, list) or len(items) > _PAGE_SIZE:
-            raise api.unknown_answer(f"queues come in pages of at most {_PAGE_SIZE}")
+            raise api.unknown_answer(f"pages of at most {_PAGE_SIZE} queues")
         pages = count
         if pages > _MAX_PAGES:
             raise ValueError(

@@ -126,7 +126,7 @@ class Content:
     arguments: bytes
     header: bytes = b""
     large: Oversized | None = None
-    _size: int = -1  # of the missing part of the body; -1 before the content header
+    _missing_size: int = -1  # missing bytes of the body; -1 before the content header
     _pieces: list[bytes] = attrs.Factory(list)
 
     def add(
@@ -148,15 +148,15 @@ class Content:
             FrameError: the frame is not expected here, or the body is refused.
             OSError: the body cannot be written to its file.
         """
-        if self._size < 0:
+        if self._missing_size < 0:
             if kind != HEADER or len(payload) < _CONTENT_HEAD.size:
                 raise FrameError(f"a frame of type {kind} instead of a content header")
-            class_id, _, self._size = _CONTENT_HEAD.unpack_from(payload)
+            class_id, _, self._missing_size = _CONTENT_HEAD.unpack_from(payload)
             if class_id != _BASIC:
                 raise FrameError(f"content of class {class_id} instead of basic, 60")
-            if self._size > max_size:
+            if self._missing_size > max_size:
                 if overflow is None:
-                    text = f"a message of {self._size} bytes exceeds the limit, {max_size}"
+                    text = f"a message of {self._missing_size} bytes exceeds the limit, {max_size}"
                     raise FrameError(text)
                 self.large = overflow()
                 self.large.extend(payload)
@@ -164,16 +164,16 @@ class Content:
         else:
             if kind != BODY:
                 raise FrameError(f"a frame of type {kind} instead of a content body")
-            self._size -= len(payload)
+            self._missing_size -= len(payload)
             if self.large is not None:
                 self.large.extend(payload)
             else:
                 self._pieces.append(payload)
-            if self._size < 0 or not payload:
+            if self._missing_size < 0 or not payload:
                 raise FrameError(
                     "a body frame is empty, or exceeds the body size of the content header"
                 )
-        return self._size == 0
+        return self._missing_size == 0
 
     @property
     def body(self) -> bytes:

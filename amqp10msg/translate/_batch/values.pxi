@@ -109,14 +109,14 @@ cdef int read_value(cursor* place, cursor stop, Value* v) noexcept nogil:
         return UNSUPPORTED
     type_ = &CODES[p[0]]
     v.start = p
-    if type_.way == SIZED:
+    if type_.category == SIZED:
         if read_text(p, stop, p[0], v) == UNSUPPORTED:
             return UNSUPPORTED
         place[0] = v.at + v.n
         return OK
     v.kind = type_.kind
     width = type_.width
-    if type_.way == OTHER and v.kind != FLOAT and v.kind != UUID:
+    if type_.category == OTHER and v.kind != FLOAT and v.kind != UUID:
         return UNSUPPORTED
     if width > stop - p - 1:
         return UNSUPPORTED
@@ -125,7 +125,7 @@ cdef int read_value(cursor* place, cursor stop, Value* v) noexcept nogil:
     place[0] = v.at + width
     found = unsigned_at(v.at, width) if width <= 8 else 0
     v.number = <int64_t> found
-    if type_.way == SIGNED:
+    if type_.category == SIGNED:
         v.number = signed_of(type_, found << type_.shift)
     if v.kind == UINT or v.kind == ULONG:
         return OK if width == 0 or (found > 255 if width > 1 else found > 0) else UNSUPPORTED

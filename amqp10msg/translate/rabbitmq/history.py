@@ -163,7 +163,7 @@ _DISCARDING_METHODS = frozenset({"nack", "reject"})
 
 @attrs.frozen
 class Redelivery:
-    """What a queue tells the consumer about earlier deliveries of a message.
+    """The report of a queue, for the consumer, about earlier deliveries of a message.
 
     Attributes:
         failed_count: the number of failed deliveries, which is the header's delivery-count.
@@ -177,13 +177,13 @@ class Redelivery:
     counts: Sequence[tuple[bytes, int]]
 
 
-_FIRST_DELIVERY = Redelivery(0, False, ())
+_NO_EARLIER_DELIVERIES = Redelivery(0, False, ())
 
 
 def redelivery(broker: BrokerVersion, circumstances: Circumstances) -> Redelivery:
-    """Return what a queue tells the consumer about earlier deliveries; a stream tells nothing."""
+    """Return the report of a queue about earlier deliveries; a stream reports none."""
     if broker.stream or not (circumstances.given_back or circumstances.deaths):
-        return _FIRST_DELIVERY
+        return _NO_EARLIER_DELIVERIES
     failed = _count_failed(broker, circumstances.queue_type, circumstances.given_back)
     for death in circumstances.deaths:
         failed += _count_failed(broker, death.queue_type, death.given_back)

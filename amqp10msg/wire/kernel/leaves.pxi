@@ -49,7 +49,7 @@ cdef int LOW_WORD = 0 if sys.byteorder == "little" else 1
 cdef uint64_t HIGH_BITS = 0x8080808080808080
 # Bit masks of the first n bytes of a word in memory, at the index 8 + n, for n from -8 to 16. A
 # negative n counts as 0, and an n above 8 as 8.
-cdef uint64_t[25] WORD_BITS
+cdef uint64_t[25] FIRST_BYTES_MASKS
 
 
 cdef inline uint32_t u32(cursor p) noexcept nogil:
@@ -96,7 +96,7 @@ cdef inline uint64_t copied(uint8_t* to, cursor p, Py_ssize_t n) noexcept nogil:
         second = word_at(p + 8)
     put_word(to, first)
     put_word(to + 8, second)
-    return (high | (first & WORD_BITS[8 + n]) | (second & WORD_BITS[n])) & HIGH_BITS
+    return (high | (first & FIRST_BYTES_MASKS[8 + n]) | (second & FIRST_BYTES_MASKS[n])) & HIGH_BITS
 
 
 cdef inline bint equals(cursor p, cursor other, Py_ssize_t n) noexcept nogil:
@@ -107,16 +107,16 @@ cdef inline bint equals(cursor p, cursor other, Py_ssize_t n) noexcept nogil:
         p += 8
         other += 8
         n -= 8
-    return not (word_at(p) ^ word_at(other)) & WORD_BITS[8 + n]
+    return not (word_at(p) ^ word_at(other)) & FIRST_BYTES_MASKS[8 + n]
 
 
-def _fill_word_bits():
+def _fill_first_bytes_masks():
     for n in range(25):
         size = min(max(n - 8, 0), 8)
-        WORD_BITS[<int> n] = int.from_bytes(b"\xff" * size + bytes(8 - size), sys.byteorder)
+        FIRST_BYTES_MASKS[<int> n] = int.from_bytes(b"\xff" * size + bytes(8 - size), sys.byteorder)
 
 
-_fill_word_bits()
+_fill_first_bytes_masks()
 
 
 # Text.
@@ -129,7 +129,7 @@ cdef inline bint is_ascii(cursor p, Py_ssize_t n) noexcept nogil:
         high |= word_at(p) | word_at(p + 8)
         p += 16
         n -= 16
-    high |= (word_at(p) & WORD_BITS[8 + n]) | (word_at(p + 8) & WORD_BITS[n])
+    high |= (word_at(p) & FIRST_BYTES_MASKS[8 + n]) | (word_at(p + 8) & FIRST_BYTES_MASKS[n])
     return not high & HIGH_BITS
 
 
@@ -329,7 +329,7 @@ cdef enum:
     MAP_KIND
     NO_KIND # array, described, and bytes that are not format codes
 
-# The ways to read a value.
+# The categories of format codes, by how the kernel reads their values.
 cdef enum:
     OTHER    # needs special handling, or is not a format code
     NOTHING  # null
@@ -341,7 +341,7 @@ cdef enum:
 # The properties of a format code.
 cdef struct Code:
     uint8_t width     # bytes of a fixed width, or of the size; NO_CODE if it is not a format code
-    uint8_t way       # how to read the value: SIGNED etc.
+    uint8_t category  # how to read the value: SIGNED etc.
     uint8_t rule      # of the content: ANY, ASCII or UTF8
     uint8_t kind      # the type: BOOLEAN etc.
     uint8_t name_size # the length of the type's name
@@ -355,7 +355,7 @@ cdef Code[256] CODES
 
 
 cdef inline int64_t signed_of(Code* code, uint64_t word) noexcept nogil:
-    """Return the integer in a value whose format code has the way SIGNED.
+    """Return the integer in a value whose format code has the category SIGNED.
 
     `word` is the 8 bytes from the start of its content.
     """
@@ -363,7 +363,7 @@ cdef inline int64_t signed_of(Code* code, uint64_t word) noexcept nogil:
 
 
 cdef inline uint64_t ulong_of(Code* code, uint64_t word) noexcept nogil:
-    """Return the integer in a value whose format code has the way UNSIGNED.
+    """Return the integer in a value whose format code has the category UNSIGNED.
 
     `word` is the 8 bytes from the start of its content.
     """
@@ -419,10 +419,10 @@ cdef inline cursor open_items(
 
 
 def _fill_codes():
-    ways = {"null": NOTHING, "ulong": UNSIGNED, "double": REAL}
-    ways |= dict.fromkeys(("string", "symbol", "binary"), SIZED)
+    categories = {"null": NOTHING, "ulong": UNSIGNED, "double": REAL}
+    categories |= dict.fromkeys(("string", "symbol", "binary"), SIZED)
     with_sign = ("byte", "short", "int", "long", "timestamp")
-    ways |= dict.fromkeys(("boolean", "ubyte", "ushort", "uint", *with_sign), SIGNED)
+    categories |= dict.fromkeys(("boolean", "ubyte", "ushort", "uint", *with_sign), SIGNED)
     rules = {"string": UTF8, "symbol": ASCII}
     kinds = {
         "null": NULL_KIND, "boolean": BOOLEAN, "ubyte": UBYTE, "ushort": USHORT, "uint": UINT,
@@ -441,7 +441,7 @@ def _fill_codes():
         code = &CODES[<int> row.code]
         code.code = row.code
         code.width = row.width
-        code.way = OTHER if row.code == BOOLEAN_CODE else ways.get(row.type, OTHER)
+        code.category = OTHER if row.code == BOOLEAN_CODE else categories.get(row.type, OTHER)
         code.rule = rules.get(row.type, ANY)
         code.kind = kinds.get(row.type, NO_KIND)
         code.name_size = len(row.type)

@@ -160,28 +160,28 @@ cdef class QuickPicks:
         self.defaults = defaults
         self.body = body
         for i in range(9):
-            self.ways[i] = PASS_OVER
+            self.actions[i] = PASS_OVER
             self.wide[i] = 0
             if body >= 0 and 5 <= i <= 7:
-                self.ways[i] = READ_DATA if i == 5 else GIVE_UP
+                self.actions[i] = READ_DATA if i == 5 else GIVE_UP
             if sections[i] is None:
                 continue
             shape, fields, usual, own, keys = sections[i]
             if shape < 0 or len(fields) > MOST_SLOTS or len(usual) != len(own) << 8:
-                self.ways[i] = GIVE_UP
+                self.actions[i] = GIVE_UP
                 continue
             if type(usual) is not bytes or type(own) is not tuple or type(keys) is not Keys:
-                raise TypeError("no such section")
+                raise TypeError("a section must have bytes, a tuple of defaults and Keys")
             self.usual[i] = <const unsigned char *>PyBytes_AS_STRING(<bytes>usual)
             self.own[i] = <PyObject *>own
             self.keys[i] = <PyObject *>keys
-            self.ways[i] = READ_FIELDS + shape
+            self.actions[i] = READ_FIELDS + shape
             self.wide[i] = len(fields)
             self.known[i] = len(own)
             for j in range(self.wide[i]):
                 if not -1 <= fields[j] < len(defaults):
-                    raise ValueError("there is no such place")
-                self.places[i][j] = fields[j]
+                    raise ValueError("the index of a field in the result is out of range")
+                self.result_indexes[i][j] = fields[j]
 
     cdef tuple pick(self, bytes data):
         """Return the requested values; None to let `Picks` read the message."""
@@ -194,7 +194,7 @@ cdef class QuickPicks:
 cdef inline int put_at(tuple found, Py_ssize_t place, value) except -1:
     """Set an item of a new tuple; raise IndexError if the item is already set."""
     if not 0 <= place < PyTuple_GET_SIZE(found) or PyTuple_GET_ITEM(found, place) != NULL:
-        raise IndexError("no such place")
+        raise IndexError("the index in the result is out of range, or its item is set")
     Py_INCREF(value)
     PyTuple_SET_ITEM(found, place, value)
     return 0
@@ -211,7 +211,7 @@ cdef tuple read_picks(QuickPicks quick, bytes data):
     cdef const unsigned char *usual
     cdef Py_ssize_t count, i, place, size, left = MOST_VALUES
     cdef unsigned int seen = 0
-    cdef int index, way, code, key_code
+    cdef int index, action, code, key_code
     cdef PyObject *known
     cdef PyObject *defaults = <PyObject *>quick.defaults
     cdef tuple found = PyTuple_New(PyTuple_GET_SIZE(<tuple>defaults))
@@ -220,27 +220,27 @@ cdef tuple read_picks(QuickPicks quick, bytes data):
             return None
         index = at[2] - 0x70
         at += 3
-        way = quick.ways[index]
-        if way == PASS_OVER:
+        action = quick.actions[index]
+        if action == PASS_OVER:
             at = after(at, stop)
             if at == NULL:
                 return None
             continue
-        if way == GIVE_UP or seen >> index & 1:
+        if action == GIVE_UP or seen >> index & 1:
             return None
         seen |= 1u << index
         close = after(at, stop)
         if close == NULL:
             return None
         code = at[0]
-        if way == READ_DATA:
+        if action == READ_DATA:
             if code != 0xA0 and code != 0xB0:
                 return None
             size = 2 if code == 0xA0 else 5
             put_at(found, quick.body, <bytes>(<const char *>at + size)[:close - at - size])
             at = close
             continue
-        size = 0xC0 if way == READ_FIELDS else 0xC1
+        size = 0xC0 if action == READ_FIELDS else 0xC1
         if code == size:
             if close - at < 3:
                 return None
@@ -256,7 +256,7 @@ cdef tuple read_picks(QuickPicks quick, bytes data):
         left -= count
         if left < 0 or count > close - p:
             return None
-        if way == READ_FIELDS:
+        if action == READ_FIELDS:
             if count > quick.known[index]:
                 return None
             usual = quick.usual[index]
@@ -268,14 +268,14 @@ cdef tuple read_picks(QuickPicks quick, bytes data):
                 end = after(p, close)
                 if end == NULL:
                     return None
-                place = quick.places[index][i]
+                place = quick.result_indexes[index][i]
                 if place >= 0 and p[0] != 0x40:
                     if not usual[i << 8 | p[0]]:
                         return None
                     put_at(found, place, field_at(p, end))
                 p = end
             for i in range(quick.wide[index]):
-                place = quick.places[index][i]
+                place = quick.result_indexes[index][i]
                 if place >= 0 and PyTuple_GET_ITEM(found, place) == NULL:
                     if PyTuple_GET_ITEM(<tuple>known, i) != <PyObject *>None:
                         put_at(found, place, <object>PyTuple_GET_ITEM(<tuple>known, i))
@@ -283,7 +283,7 @@ cdef tuple read_picks(QuickPicks quick, bytes data):
             if count & 1:
                 return None
             known = quick.keys[index]
-            key_code = 0xA1 if way == READ_PROPERTIES else 0xA3
+            key_code = 0xA1 if action == READ_PROPERTIES else 0xA3
             for i in range(count >> 1):
                 if close - p < 2 or p[0] != key_code or p[1] > close - p - 2:
                     return None

@@ -35,10 +35,10 @@ cdef class QuickPicks:
     cdef const unsigned char *usual[9]  # for each field and format code, whether it is usual
     cdef PyObject *own[9]               # the defaults of the fields
     cdef PyObject *keys[9]              # the requested keys of a map
-    cdef int[9] ways                    # the action: READ_FIELDS, GIVE_UP etc.
+    cdef int[9] actions                 # the action: READ_FIELDS, GIVE_UP etc.
     cdef Py_ssize_t[9] wide             # number of fields up to the last requested field
     cdef Py_ssize_t[9] known            # number of declared fields
-    cdef int[9][32] places              # for each field, its index in the result, or -1
+    cdef int[9][32] result_indexes      # for each field, its index in the result, or -1
 
     cdef tuple pick(self, bytes data)
 
