@@ -99,10 +99,10 @@ def encode_template(batch: pa.RecordBatch, template: Template) -> tuple[pa.Array
     steps = []
     arrays = []  # keeps the buffers alive while the kernel reads them
     for step in template.steps:
-        kernel_step = _KERNEL_STEP_NUMBERS.get(step.way)
+        kernel_step = _KERNEL_STEP_NUMBERS.get(step.action)
         if kernel_step is None:
             return None
-        mode, code, index = write.BOOLEAN_WAY, 0x40, 0
+        mode, code, index = write.BOOLEAN_MODE, 0x40, 0
         buffers = None
         if step.source >= 0:
             cells = _step_column(step, batch.column(step.source))
@@ -159,33 +159,33 @@ def _step_column(step: Step, array: pa.Array) -> tuple[int, int, pa.Array] | Non
     `Template.encode` writes the rows.
     """
     type_ = array.type
-    kind = codes.KIND_BINARY if step.way == codes.STEP_DATA else step.kind
+    kind = codes.KIND_BINARY if step.action == codes.STEP_DATA else step.kind
     if pa.types.is_null(type_):
-        return write.BOOLEAN_WAY, 0x56, None
+        return write.BOOLEAN_MODE, 0x56, None
     is_any = kind == 0
     if is_any or kind == codes.KIND_MESSAGE_ID:
         kind = _column_kind(type_, kind)
-    if step.way == codes.STEP_BODY and kind != codes.KIND_BINARY:
+    if step.action == codes.STEP_BODY and kind != codes.KIND_BINARY:
         return None
     if pa.types.is_boolean(type_) and kind == codes.KIND_BOOLEAN:
-        return write.BOOLEAN_WAY, 0x56, array
+        return write.BOOLEAN_MODE, 0x56, array
     if pa.types.is_integer(type_) and codes.INTEGER_WIDTH_OF_KIND[kind]:
         if kind == codes.KIND_ULONG:
-            return _cast_cells(write.ULONG_WAY, kind, array, pa.uint64())
-        return _cast_cells(write.WHOLE_WAY, kind, array, pa.int64())
+            return _cast_cells(write.ULONG_MODE, kind, array, pa.uint64())
+        return _cast_cells(write.WHOLE_MODE, kind, array, pa.int64())
     if pa.types.is_timestamp(type_) and kind == codes.KIND_TIMESTAMP:
         if type_.tz is None:
             return None
-        column = _cast_cells(write.WHOLE_WAY, kind, array, pa.timestamp("ms", type_.tz))
-        return column and _cast_cells(write.WHOLE_WAY, kind, column[2], pa.int64())
+        column = _cast_cells(write.WHOLE_MODE, kind, array, pa.timestamp("ms", type_.tz))
+        return column and _cast_cells(write.WHOLE_MODE, kind, column[2], pa.int64())
     if pa.types.is_floating(type_) and kind in _FLOAT_KINDS:
-        mode = write.FLOAT_WAY if kind == codes.KIND_FLOAT else write.DOUBLE_WAY
+        mode = write.FLOAT_MODE if kind == codes.KIND_FLOAT else write.DOUBLE_MODE
         return _cast_cells(mode, kind, array, pa.float64())
     if (pa.types.is_string(type_) or pa.types.is_large_string(type_)) and kind in _STRING_KINDS:
         string_kind = codes.KIND_STRING if kind == codes.KIND_ADDRESS else kind
-        return _cast_cells(write.TEXT_WAY, string_kind, array, pa.string())
+        return _cast_cells(write.TEXT_MODE, string_kind, array, pa.string())
     if (pa.types.is_binary(type_) or pa.types.is_large_binary(type_)) and kind == codes.KIND_BINARY:
-        return _cast_cells(write.TEXT_WAY, kind, array, pa.binary())
+        return _cast_cells(write.TEXT_MODE, kind, array, pa.binary())
     return None
 
 

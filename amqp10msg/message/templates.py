@@ -203,7 +203,7 @@ class TemplatePlan(Generic[_Prototype]):
             octets = _encode_field(kind, name, getattr(section, name.replace("-", "_")))
             if octets:
                 first = index
-                if steps and steps[-1].way == codes.STEP_FIELDS:
+                if steps and steps[-1].action == codes.STEP_FIELDS:
                     last = steps.pop()
                     octets = (last.octets or b"") + b"\x40" * (index - last.stop) + octets
                     first = last.index
@@ -231,7 +231,7 @@ class TemplatePlan(Generic[_Prototype]):
                 continue
             type_ = self._types[source][1]
             is_simple = spec.shape == kernel.SHAPE_PROPERTIES
-            way = (
+            action = (
                 codes.STEP_TYPED
                 if type_
                 else codes.STEP_PROPERTY
@@ -239,7 +239,7 @@ class TemplatePlan(Generic[_Prototype]):
                 else codes.STEP_VALUE
             )
             steps.append(Step(codes.STEP_COPY, octets[:-1]))
-            steps.append(Step(way, source=source, kind=type_))
+            steps.append(Step(action, source=source, kind=type_))
         return [*steps, Step(codes.STEP_MAP, index=2 * len(entries))]
 
     def _body_steps(self) -> list[Step]:
@@ -253,12 +253,12 @@ class TemplatePlan(Generic[_Prototype]):
         cls, kind = self._types[source]
         if cls is None:
             return [Step(codes.STEP_BODY, source=source)]
-        way = (
+        action = (
             (codes.STEP_TYPED if kind else codes.STEP_VALUE)
             if cls is AmqpValue
             else (codes.STEP_DATA if cls is Data else codes.STEP_SEQUENCE)
         )
-        return [Step(codes.STEP_COPY, BODY_SPECS[cls].head), Step(way, source=source, kind=kind)]
+        return [Step(codes.STEP_COPY, BODY_SPECS[cls].head), Step(action, source=source, kind=kind)]
 
 
 def _merge_copy_steps(steps: list[Step]) -> list[Step]:
@@ -266,7 +266,7 @@ def _merge_copy_steps(steps: list[Step]) -> list[Step]:
     merged: list[Step] = []
     copied = b""
     for step in steps:
-        if step.way == codes.STEP_COPY:
+        if step.action == codes.STEP_COPY:
             copied += step.octets or b""
         else:
             merged.append(step if not copied else step.after(copied))

@@ -15,17 +15,17 @@ cpdef enum:
     DATA_STEP
     BODY_STEP
 
-# The ways to write a cell: each is for one kind of column, and writes one type of AMQP value.
+# The modes of writing a cell: each is for one kind of column, and writes one type of AMQP value.
 cpdef enum:
-    BOOLEAN_WAY  # BOOL column: a boolean
-    WHOLE_WAY    # INT64 column: a signed integer or a timestamp with the format code `code`
-    ULONG_WAY    # INT64 column with the bits of a ulong: a ulong
-    DOUBLE_WAY   # INT64 column with the bits of a double: a double
-    FLOAT_WAY    # INT64 column with the bits of a double: a float
-    TEXT_WAY     # TEXT column: a string, symbol or binary with the format code `code`
+    BOOLEAN_MODE  # BOOL column: a boolean
+    WHOLE_MODE    # INT64 column: a signed integer or a timestamp with the format code `code`
+    ULONG_MODE    # INT64 column with the bits of a ulong: a ulong
+    DOUBLE_MODE   # INT64 column with the bits of a double: a double
+    FLOAT_MODE    # INT64 column with the bits of a double: a float
+    TEXT_MODE     # TEXT column: a string, symbol or binary with the format code `code`
 
 cdef struct TemplateStep:
-    int action, way, code, rule
+    int action, mode, code, rule
     Py_ssize_t index, stop
     int64_t default_value  # -1 for none
     cursor octets
@@ -38,19 +38,19 @@ cdef int put_cell(TemplateStep* step, Out* o, Py_ssize_t row) noexcept nogil:
     cdef Span text
     cdef uint64_t word
     cdef double real
-    if step.way == TEXT_WAY:
+    if step.mode == TEXT_MODE:
         if not span_at(&step.cells, row, &text):
             return INVALID
         return put_sized(o, text.at, text.n, text.end, step.code, step.rule)
-    if step.way == BOOLEAN_WAY:
+    if step.mode == BOOLEAN_MODE:
         write_boolean(o, bool_at(&step.cells, row))
         return OK
     word = <uint64_t> int64_at(&step.cells, row)
-    if step.way == WHOLE_WAY:
+    if step.mode == WHOLE_MODE:
         return put_whole(o, &CODES[step.code], <int64_t> word)
-    if step.way == ULONG_WAY:
+    if step.mode == ULONG_MODE:
         write_ulong(o, word)
-    elif step.way == DOUBLE_WAY:
+    elif step.mode == DOUBLE_MODE:
         write_coded(o, DOUBLE_CODE, word, 8)
     else:
         memcpy(&real, &word, 8)
@@ -60,9 +60,9 @@ cdef int put_cell(TemplateStep* step, Out* o, Py_ssize_t row) noexcept nogil:
 
 cdef inline bint is_default(TemplateStep* step, Py_ssize_t row) noexcept nogil:
     """Return whether a cell that is not null equals the default of its field, which is omitted."""
-    if step.default_value < 0 or step.way == TEXT_WAY:
+    if step.default_value < 0 or step.mode == TEXT_MODE:
         return False
-    if step.way == BOOLEAN_WAY:
+    if step.mode == BOOLEAN_MODE:
         return bool_at(&step.cells, row) == step.default_value
     return int64_at(&step.cells, row) == step.default_value
 
@@ -126,7 +126,7 @@ cdef class Filler(Rows):
     Args:
         rows: the number of rows.
         steps: for each step: its action (such as FIELD_STEP), its bytes, its `index` and `stop`;
-            for a value also its default or None, how to write its cells (such as TEXT_WAY), the
+            for a value also its default or None, how to write its cells (such as TEXT_MODE), the
             format code of its type, and its column, as for `fill_cells`. The caller must keep the
             buffers alive.
 
@@ -156,7 +156,7 @@ cdef class Filler(Rows):
         self.rows = rows
         self.kept = []
         for i in range(self.count):
-            action, octets, index, stop, default, way, code, column = steps[i]
+            action, octets, index, stop, default, mode, code, column = steps[i]
             self.kept.append(octets)
             step = &self.steps[i]
             step.action = action
@@ -165,7 +165,7 @@ cdef class Filler(Rows):
             step.index = index
             step.stop = stop
             step.default_value = -1 if default is None else default
-            step.way = way
+            step.mode = mode
             if not 0 <= code < 256 or CODES[<int> code].width == NO_CODE:
                 raise ValueError(f"{code} is not a format code")
             if action in (OPEN_STEP, LIST_STEP, MAP_STEP):
@@ -174,7 +174,7 @@ cdef class Filler(Rows):
                 is_open = not is_open
             if action in (FIELDS_STEP, FIELD_STEP) and not 0 <= index < stop <= MAX_FIELDS:
                 raise ValueError(f"fields {index} to {stop - 1} are not in 0 to {MAX_FIELDS - 1}")
-            width = TEXT if way == TEXT_WAY else BOOL if way == BOOLEAN_WAY else INT64
+            width = TEXT if mode == TEXT_MODE else BOOL if mode == BOOLEAN_MODE else INT64
             if column is not None and column[0] != width:
                 raise ValueError("the cells of a column have the wrong width for their step")
             step.code = code

@@ -29,12 +29,12 @@ ENTRY_STEP: int
 DATA_STEP: int
 BODY_STEP: int
 
-BOOLEAN_WAY: int
-WHOLE_WAY: int
-ULONG_WAY: int
-DOUBLE_WAY: int
-FLOAT_WAY: int
-TEXT_WAY: int
+BOOLEAN_MODE: int
+WHOLE_MODE: int
+ULONG_MODE: int
+DOUBLE_MODE: int
+FLOAT_MODE: int
+TEXT_MODE: int
 
 # The kind, the first cell, and the addresses and sizes of validity, cells and bytes.
 Column: TypeAlias = tuple[int, int, int, int, int, int, int, int] | None

@@ -9,7 +9,7 @@ cdef class Keys:
         self.keys = tuple(indexes)
         for key in self.keys:
             if type(key) is not bytes:
-                raise TypeError("keys are bytes")
+                raise TypeError("a key must be bytes")
         self.indexes = <Py_ssize_t *>PyMem_Malloc(max(len(indexes), 1) * sizeof(Py_ssize_t))
         if self.indexes == NULL:
             raise MemoryError
@@ -50,10 +50,10 @@ cdef enum:
 # Maximum number of values in the lists and maps of a message for the fast path. `Picks`, which
 # enforces limits, reads messages with more values.
 cdef enum:
-    MOST_VALUES = 10_000
+    MAX_VALUES = 10_000
 
 # The object that `entry_at` returns for a value in an unusual encoding.
-cdef object _ODD = object()
+cdef object _UNUSUAL = object()
 
 
 cdef inline const unsigned char *after(
@@ -109,7 +109,7 @@ cdef inline object field_at(const unsigned char *at, const unsigned char *end):
 
 
 cdef inline object entry_at(const unsigned char *at, const unsigned char *end):
-    """Return the value of a map entry; `_ODD` if its encoding is unusual."""
+    """Return the value of a map entry; `_UNUSUAL` if its encoding is unusual."""
     cdef int code = at[0]
     if code == 0xA3:
         return TEXTS.symbol(at + 2, end - at - 2)
@@ -135,7 +135,7 @@ cdef inline object entry_at(const unsigned char *at, const unsigned char *end):
         return <int>at[1] - 256 if at[1] > 127 else <int>at[1]
     if 0x50 <= code <= 0x54:
         return octet_value(code, at[1])
-    return _ODD
+    return _UNUSUAL
 
 
 @cython.final
@@ -155,30 +155,34 @@ cdef class QuickPicks:
         """
         cdef Py_ssize_t i, j
         if len(sections) != 9:
-            raise ValueError("there are nine kinds of section")
+            raise ValueError(f"expected 9 sections, not {len(sections)}")
         self.sections = sections
         self.defaults = defaults
         self.body = body
         for i in range(9):
             self.actions[i] = PASS_OVER
-            self.wide[i] = 0
+            self.requested_counts[i] = 0
             if body >= 0 and 5 <= i <= 7:
                 self.actions[i] = READ_DATA if i == 5 else GIVE_UP
             if sections[i] is None:
                 continue
-            shape, fields, usual, own, keys = sections[i]
-            if shape < 0 or len(fields) > MOST_SLOTS or len(usual) != len(own) << 8:
+            shape, fields, usual, field_defaults, keys = sections[i]
+            if shape < 0 or len(fields) > MOST_SLOTS or len(usual) != len(field_defaults) << 8:
                 self.actions[i] = GIVE_UP
                 continue
-            if type(usual) is not bytes or type(own) is not tuple or type(keys) is not Keys:
+            if (
+                type(usual) is not bytes
+                or type(field_defaults) is not tuple
+                or type(keys) is not Keys
+            ):
                 raise TypeError("a section must have bytes, a tuple of defaults and Keys")
             self.usual[i] = <const unsigned char *>PyBytes_AS_STRING(<bytes>usual)
-            self.own[i] = <PyObject *>own
+            self.field_defaults[i] = <PyObject *>field_defaults
             self.keys[i] = <PyObject *>keys
             self.actions[i] = READ_FIELDS + shape
-            self.wide[i] = len(fields)
-            self.known[i] = len(own)
-            for j in range(self.wide[i]):
+            self.requested_counts[i] = len(fields)
+            self.declared_counts[i] = len(field_defaults)
+            for j in range(self.requested_counts[i]):
                 if not -1 <= fields[j] < len(defaults):
                     raise ValueError("the index of a field in the result is out of range")
                 self.result_indexes[i][j] = fields[j]
@@ -209,7 +213,7 @@ cdef tuple read_picks(QuickPicks quick, bytes data):
     cdef const unsigned char *close
     cdef const unsigned char *base = at
     cdef const unsigned char *usual
-    cdef Py_ssize_t count, i, place, size, left = MOST_VALUES
+    cdef Py_ssize_t count, i, place, size, left = MAX_VALUES
     cdef unsigned int seen = 0
     cdef int index, action, code, key_code
     cdef PyObject *known
@@ -257,12 +261,12 @@ cdef tuple read_picks(QuickPicks quick, bytes data):
         if left < 0 or count > close - p:
             return None
         if action == READ_FIELDS:
-            if count > quick.known[index]:
+            if count > quick.declared_counts[index]:
                 return None
             usual = quick.usual[index]
-            known = quick.own[index]
+            known = quick.field_defaults[index]
             for i in range(count):
-                if i == quick.wide[index]:
+                if i == quick.requested_counts[index]:
                     p = close
                     break
                 end = after(p, close)
@@ -274,7 +278,7 @@ cdef tuple read_picks(QuickPicks quick, bytes data):
                         return None
                     put_at(found, place, field_at(p, end))
                 p = end
-            for i in range(quick.wide[index]):
+            for i in range(quick.requested_counts[index]):
                 place = quick.result_indexes[index][i]
                 if place >= 0 and PyTuple_GET_ITEM(found, place) == NULL:
                     if PyTuple_GET_ITEM(<tuple>known, i) != <PyObject *>None:
@@ -297,7 +301,7 @@ cdef tuple read_picks(QuickPicks quick, bytes data):
                     if PyTuple_GET_ITEM(found, place) != NULL:
                         return None
                     value = entry_at(p, end)
-                    if <PyObject *>value == <PyObject *>_ODD:
+                    if <PyObject *>value == <PyObject *>_UNUSUAL:
                         return None
                     put_at(found, place, value)
                 p = end

@@ -411,7 +411,7 @@ cdef object quick_mapping(Cursor cursor, PyObject *cls, int key_code):
             if end == NULL:
                 return None
             value = entry_at(at, end)
-            if <PyObject *>value == <PyObject *>_ODD:
+            if <PyObject *>value == <PyObject *>_UNUSUAL:
                 return None
             PyDict_SetItem(made, key, value)
             at = end

@@ -12,7 +12,7 @@ cdef int STEP_PROPERTY, STEP_SECTION, STEP_DATA, STEP_SEQUENCE, STEP_BODY, _NULL
 
 @cython.final
 cdef class Step:
-    cdef readonly int way, kind
+    cdef readonly int action, kind
     cdef readonly bytes octets
     cdef readonly Py_ssize_t source, index, stop
     cdef readonly object default

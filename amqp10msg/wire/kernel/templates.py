@@ -44,7 +44,7 @@ class Step:
 
     def __init__(
         self,
-        way: int,
+        action: int,
         octets: bytes | None = None,
         *,
         source: int = -1,
@@ -57,7 +57,7 @@ class Step:
         """Set the attributes.
 
         Args:
-            way: the kind of step, a `STEP_` constant of `codes`.
+            action: what to write, a `STEP_` constant of `codes`.
             octets: for `STEP_FIELDS`, the encoded fields; else the bytes to write before the step.
             source: the index of the value among the arguments of `Pattern.encode`.
             kind: the kind of the value, a `KIND_` constant of `codes`.
@@ -67,7 +67,7 @@ class Step:
             default: the default of a field.
             spec: the declaration of a section.
         """
-        self.way = way
+        self.action = action
         self.octets = octets
         self.source = source
         self.kind = kind
@@ -125,8 +125,8 @@ class Pattern:
         mark = 0
         count = 0  # number of fields of the composite that were written
         for step in self.steps:
-            way = step.way
-            if way == STEP_FIELDS:
+            action = step.action
+            if action == STEP_FIELDS:
                 if step.index > count:
                     writer.add(_ENCODED_NULLS[step.index - count])
                 writer.add(step.octets)
@@ -134,21 +134,21 @@ class Pattern:
                 continue
             if step.octets is not None:
                 writer.add(step.octets)
-            if way == STEP_OPEN:
+            if action == STEP_OPEN:
                 mark = writer.open()
                 count = 0
-            elif way == STEP_MAP:
+            elif action == STEP_MAP:
                 writer.close(mark, 0xC1, step.index)
-            elif way == STEP_LIST:
+            elif action == STEP_LIST:
                 if count == 0:
                     writer.depth -= 1
                     writer.drop_compound(mark)
                     writer.octet(_LIST0)
                 else:
                     writer.close(mark, 0xC0, count)
-            elif way != STEP_COPY:
+            elif action != STEP_COPY:
                 value = values[step.source]
-                if way == STEP_FIELD:
+                if action == STEP_FIELD:
                     if value is None or (
                         step.default is not None and is_default(value, step.default)
                     ):
@@ -157,25 +157,25 @@ class Pattern:
                         writer.add(_ENCODED_NULLS[step.index - count])
                     count = step.index + 1
                     write_typed(writer, step.kind, value)
-                elif way == STEP_TYPED:
+                elif action == STEP_TYPED:
                     if value is None:
                         writer.octet(_NULL)
                     else:
                         write_typed(writer, step.kind, value)
-                elif way == STEP_DATA:
+                elif action == STEP_DATA:
                     write_typed(writer, KIND_BINARY, value)
-                elif way == STEP_VALUE:
+                elif action == STEP_VALUE:
                     writer.put(KIND_OF_PYTHON_TYPE.get(type(value), 0), value)
-                elif way == STEP_PROPERTY:
+                elif action == STEP_PROPERTY:
                     kind = KIND_OF_PYTHON_TYPE.get(type(value), 0)
                     if (
                         kind == 0 or KIND_LIST <= kind <= KIND_DESCRIBED or kind == KIND_PAIRS
                     ) and not_simple(value):
                         raise EncodeError("not simple")
                     writer.put(kind, value)
-                elif way == STEP_SEQUENCE:
+                elif action == STEP_SEQUENCE:
                     writer.typed(KIND_LIST, value)
-                elif way == STEP_BODY:
+                elif action == STEP_BODY:
                     write_body(writer, value)
                 elif value is not None:
                     spec = step.spec

@@ -32,13 +32,13 @@ cdef class QuickPicks:
     cdef tuple defaults
     cdef Py_ssize_t body
     # By section number. `sections` keeps the objects alive.
-    cdef const unsigned char *usual[9]  # for each field and format code, whether it is usual
-    cdef PyObject *own[9]               # the defaults of the fields
-    cdef PyObject *keys[9]              # the requested keys of a map
-    cdef int[9] actions                 # the action: READ_FIELDS, GIVE_UP etc.
-    cdef Py_ssize_t[9] wide             # number of fields up to the last requested field
-    cdef Py_ssize_t[9] known            # number of declared fields
-    cdef int[9][32] result_indexes      # for each field, its index in the result, or -1
+    cdef const unsigned char *usual[9]   # for each field and format code, whether it is usual
+    cdef PyObject *field_defaults[9]     # the defaults of the fields
+    cdef PyObject *keys[9]               # the requested keys of a map
+    cdef int[9] actions                  # the action: READ_FIELDS, GIVE_UP etc.
+    cdef Py_ssize_t[9] requested_counts  # number of fields up to the last requested field
+    cdef Py_ssize_t[9] declared_counts   # number of declared fields
+    cdef int[9][32] result_indexes       # for each field, its index in the result, or -1
 
     cdef tuple pick(self, bytes data)
 
