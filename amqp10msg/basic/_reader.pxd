@@ -3,7 +3,7 @@
 
 cimport cython
 
-from amqp10msg.wire.kernel.twin cimport Cursor, Slot, Slots
+from amqp10msg.wire.kernel.twin cimport Cursor, Slot, AttributeSlots
 
 cdef dict _IS_LETTER_BY_DIALECT
 cdef bytes _INTEGER_WIDTH_BY_BYTE
@@ -36,7 +36,7 @@ cdef class PropertyLayout:
     cdef readonly tuple names
     cdef readonly bytes domains
     cdef list blank
-    cdef Slots attributes
+    cdef AttributeSlots attributes
     cdef readonly bint keeps
 
     @cython.locals(original=Original)
@@ -62,7 +62,7 @@ cdef class BasicReader(Cursor):
     cpdef object longstr(self)
     @cython.locals(flags=int)
     cpdef object properties(self, PropertyLayout layout)
-    cpdef object into(self, Slots layout, list values)
+    cpdef object into(self, AttributeSlots layout, list values)
     cpdef object table(self, int depth)
     cdef object array(self, int depth)
     cdef Py_ssize_t enter(self, subject, int depth) except? -1

@@ -14,7 +14,7 @@ from typing import Any
 
 from amqp10msg.basic.tables import Dialect, FieldArray, FieldTable, OddTrue, ScaledDecimal
 from amqp10msg.wire.errors import DECODE_ERROR, RESOURCE_LIMIT_EXCEEDED, DecodeError
-from amqp10msg.wire.kernel.twin import Cursor, Record, Slot, Slots
+from amqp10msg.wire.kernel.twin import AttributeSlots, Cursor, Record, Slot
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.wire.primitives import Float
 
@@ -163,7 +163,7 @@ class PropertyLayout:
             [("shortstr", "table", "octet", "timestamp").index(row.domain) for row in rows]
         )
         self.blank: list[Any] = [None] * len(rows)
-        self.attributes = Slots(cls, [row.name for row in rows])
+        self.attributes = AttributeSlots(cls, [row.name for row in rows])
         self.keeps = issubclass(cls, KeepsOriginal)
 
     def unchanged(self, source: Any, values: tuple[Any, ...], dialect: Dialect) -> Original | None:
@@ -322,7 +322,7 @@ class BasicReader(Cursor):
             )
         return decoded
 
-    def into(self, layout: Slots, values: list[Any]) -> Any:
+    def into(self, layout: AttributeSlots, values: list[Any]) -> Any:
         """Create an object from decoded values, without the checks of its constructor."""
         return layout.build(values)
 

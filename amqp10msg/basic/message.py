@@ -19,7 +19,7 @@ from amqp10msg.basic.properties import (
 from amqp10msg.basic.tables import Dialect
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import DecodeError, EncodeError, as_bytes, expect, wrong_type
-from amqp10msg.wire.kernel.twin import FieldOutput, Slots
+from amqp10msg.wire.kernel.twin import AttributeSlots, FieldOutput
 from amqp10msg.wire.limits import UNLIMITED, Limits
 from amqp10msg.wire.reprs import with_bounded_repr
 
@@ -206,7 +206,9 @@ _HEADER_PARTS = (
     ("property-flags", 12, 14),
 )
 _MIN_HEADER_SIZE = 14
-_CONTENT_HEADER_SLOTS = Slots(ContentHeader, [field.name for field in attrs.fields(ContentHeader)])
+_CONTENT_HEADER_SLOTS = AttributeSlots(
+    ContentHeader, [field.name for field in attrs.fields(ContentHeader)]
+)
 
 
 def _cut_header(reader: BasicReader, size: int) -> DecodeError:

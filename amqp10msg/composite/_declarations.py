@@ -19,7 +19,7 @@ from amqp10msg.wire.primitives import (
     Array,
     Symbol,
     ULong,
-    Wire,
+    WireType,
     fields,
     string,
     symbol,
@@ -352,14 +352,14 @@ def _fields_of(cls: type) -> Iterator[Field]:
             None if mandatory else attribute.default,
             wire.requires,
             wire.enum,
-            wire.size,
+            wire.max_size,
         )
 
 
-def _find_wire(hint: Any) -> Wire | None:
-    """Return the first `Wire` in an annotation, or None."""
+def _find_wire(hint: Any) -> WireType | None:
+    """Return the first `WireType` in an annotation, or None."""
     for extra in getattr(hint, "__metadata__", ()):
-        if isinstance(extra, Wire):
+        if isinstance(extra, WireType):
             return extra
     for part in typing.get_args(hint):
         if part is not NoneType and (wire_type := _find_wire(part)) is not None:

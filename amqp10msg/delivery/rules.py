@@ -41,7 +41,7 @@ class TerminusRule(Rule):
         id: a short name, which does not change between releases.
         clause: the clause of the specification.
         severity: ``error`` for MUST, MUST NOT and the definition of a type, ``warning`` for SHOULD.
-        subject: the types to which the rule applies: ``source``, ``target``, ``coordinator``,
+        types: the types to which the rule applies: ``source``, ``target``, ``coordinator``,
             ``declare``.
         text: a summary of the rule.
         quote: the wording of the specification.
@@ -50,7 +50,7 @@ class TerminusRule(Rule):
         check: yields violations; None if encoding the terminus detects them.
     """
 
-    subject: tuple[str, ...]
+    types: tuple[str, ...]
     needs: tuple[str, ...] = ()
 
 
@@ -60,7 +60,7 @@ class CheckedTerminus:
 
     Attributes:
         value: the terminus or declare.
-        type_name: the name of its type, one of `TerminusRule.subject`.
+        type_name: the name of its type, one of `TerminusRule.types`.
         octets: its encoding; empty if it cannot be encoded.
         role: ``sender`` or ``receiver``, the end of the link that sent the attach frame; None if
             unknown.
@@ -346,7 +346,7 @@ def _parse_rules() -> Iterator[TerminusRule]:
             quote=quote,
             refused="refused" in options,
             check=_CHECK_BY_RULE_ID.get(name),
-            subject=("source", "target") if subject == "both" else tuple(subject.split(", ")),
+            types=("source", "target") if subject == "both" else tuple(subject.split(", ")),
             needs=tuple(
                 need
                 for cell in options
@@ -503,7 +503,7 @@ def _check_composite(
             violations.append(violation_of(rule, occurrence, rule.severity))
     checked = CheckedTerminus(value, name, octets, role, **context)
     violations += violations_of(
-        (rule for rule in TERMINUS_RULES.values() if name in rule.subject), checked
+        (rule for rule in TERMINUS_RULES.values() if name in rule.types), checked
     )
     violations.sort(key=lambda violation: violation.offset)
     return violations

@@ -16,7 +16,7 @@ from amqp10msg.sections.parts import merged, scan
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import NOT_IMPLEMENTED, DecodeError, EncodeError, expect
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
-from amqp10msg.wire.primitives import AmqpMap, Wire, boolean, fields, symbols, uint, ulong
+from amqp10msg.wire.primitives import AmqpMap, WireType, boolean, fields, symbols, uint, ulong
 
 
 class MessageState(StrEnum):
@@ -63,7 +63,7 @@ class Singleton:
         return singleton
 
 
-error = Annotated[Error, Wire("*", "error", requires="error")]
+error = Annotated[Error, WireType("*", "error", requires="error")]
 _OUTCOME_ARCHETYPES = ("delivery-state", "outcome")
 
 
@@ -148,9 +148,9 @@ class TransactionError(StrEnum):
 
 
 # Part 4, 4.5.4: up to 32 bytes.
-txn_id = Annotated[bytes, Wire("binary", "transaction-id", size=32)]
-any_outcome = Annotated[Any, Wire("*", requires="outcome")]
-global_id = Annotated[Any, Wire("*", requires="global-tx-id")]
+txn_id = Annotated[bytes, WireType("binary", "transaction-id", max_size=32)]
+any_outcome = Annotated[Any, WireType("*", requires="outcome")]
+global_id = Annotated[Any, WireType("*", requires="global-tx-id")]
 
 
 @composite("amqp:coordinator:list", 0x30, provides=("target",))

@@ -15,7 +15,7 @@ from amqp10msg.wire.primitives import (
     Array,
     Described,
     Symbol,
-    Wire,
+    WireType,
     boolean,
     fields,
     seconds,
@@ -48,15 +48,15 @@ class StdDistMode(StrEnum):
 
 
 durability = Annotated[
-    TerminusDurability, Wire("uint", "terminus-durability", enum=TerminusDurability)
+    TerminusDurability, WireType("uint", "terminus-durability", enum=TerminusDurability)
 ]
 expiry_policy = Annotated[
-    TerminusExpiryPolicy, Wire("symbol", "terminus-expiry-policy", enum=TerminusExpiryPolicy)
+    TerminusExpiryPolicy, WireType("symbol", "terminus-expiry-policy", enum=TerminusExpiryPolicy)
 ]
 # Not `StdDistMode`, because extensions may define other modes.
-distribution_mode = Annotated[str, Wire("symbol", requires="distribution-mode")]
-terminus_address = Annotated[Any, Wire("*", requires="address")]
-filter_set = Annotated[dict[Any, Any], Wire("map", "filter-set")]
+distribution_mode = Annotated[str, WireType("symbol", requires="distribution-mode")]
+terminus_address = Annotated[Any, WireType("*", requires="address")]
+filter_set = Annotated[dict[Any, Any], WireType("map", "filter-set")]
 
 
 class Terminus:

@@ -14,7 +14,7 @@ from amqp10msg.wire.primitives import Array, Described
 __all__ = ["value_text"]
 
 # Types whose values are recognisable without the name of the type.
-_RECOGNISABLE_TYPES = {
+_TYPES_SHOWN_WITHOUT_NAME = {
     "null",
     "boolean",
     "long",
@@ -61,7 +61,9 @@ def _text(value: Any, width: int, depth: int) -> str:
         return _map_text(value, width, depth)
     text = scalar(value, width)
     name = TYPE_NAME_BY_CLASS.get(type(value), "")
-    return f"{name} {text}" if name and name not in _RECOGNISABLE_TYPES else text or str(value)
+    return (
+        f"{name} {text}" if name and name not in _TYPES_SHOWN_WITHOUT_NAME else text or str(value)
+    )
 
 
 def _list_text(values: Iterable[Any], width: int, depth: int) -> str:

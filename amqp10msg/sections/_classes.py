@@ -18,7 +18,7 @@ from amqp10msg.wire.primitives import (
     UByte,
     UInt,
     ULong,
-    Wire,
+    WireType,
     binary,
     boolean,
     milliseconds,
@@ -185,9 +185,9 @@ class Footer(kernel.Mapping):
 
 
 #: The type of message-id and correlation-id (3.2.11 to 3.2.14).
-identifier = Annotated[int | uuid.UUID | bytes | str, Wire("*", requires="message-id")]
+identifier = Annotated[int | uuid.UUID | bytes | str, WireType("*", requires="message-id")]
 #: The type of addresses of nodes (3.2.15).
-address = Annotated[str, Wire("*", requires="address")]
+address = Annotated[str, WireType("*", requires="address")]
 
 
 def moment_of(text: str) -> datetime.datetime:

@@ -51,7 +51,7 @@ _ALL_RULES = (
         "error",
         "A value has as many bytes as its size or type requires.",
         refused=True,
-        structural=True,
+        about_encoding=True,
     ),
     Rule(
         "unknown-constructor",
@@ -59,7 +59,7 @@ _ALL_RULES = (
         "error",
         "A value begins with a format code of Part 1, 1.6.",
         refused=True,
-        structural=True,
+        about_encoding=True,
     ),
     Rule(
         "compound-size-too-small",
@@ -67,7 +67,7 @@ _ALL_RULES = (
         "error",
         "The size of a list, map or array covers its count, and an array's its constructor.",
         refused=True,
-        structural=True,
+        about_encoding=True,
     ),
     Rule(
         "count-exceeds-size",
@@ -75,7 +75,7 @@ _ALL_RULES = (
         "error",
         "The values that a list, map or array counts fit into its size.",
         refused=True,
-        structural=True,
+        about_encoding=True,
     ),
     Rule(
         "element-overruns-compound",
@@ -83,7 +83,7 @@ _ALL_RULES = (
         "error",
         "A value ends before the list, map or array that it is in.",
         refused=True,
-        structural=True,
+        about_encoding=True,
     ),
     Rule(
         "compound-trailing-bytes",
@@ -91,7 +91,7 @@ _ALL_RULES = (
         "error",
         "Nothing follows the last value that a list, map or array counts.",
         refused=True,
-        structural=True,
+        about_encoding=True,
     ),
     Rule(
         "boolean-octet-not-0-or-1",
@@ -99,7 +99,7 @@ _ALL_RULES = (
         "error",
         "The byte of a boolean is 0x00 or 0x01.",
         refused=True,
-        structural=True,
+        about_encoding=True,
     ),
     Rule(
         "char-not-a-unicode-scalar",
@@ -107,7 +107,7 @@ _ALL_RULES = (
         "error",
         "A char is a Unicode code point that is not a surrogate.",
         refused=True,
-        structural=True,
+        about_encoding=True,
     ),
     Rule(
         "invalid-utf8",
@@ -115,7 +115,7 @@ _ALL_RULES = (
         "error",
         "A string is UTF-8.",
         refused=True,
-        structural=True,
+        about_encoding=True,
     ),
     Rule(
         "symbol-not-ascii",
@@ -123,7 +123,7 @@ _ALL_RULES = (
         "error",
         "A symbol is ASCII.",
         refused=True,
-        structural=True,
+        about_encoding=True,
     ),
     Rule(
         "map-odd-count",
@@ -131,7 +131,7 @@ _ALL_RULES = (
         "error",
         "A map has a value for every key.",
         refused=True,
-        structural=True,
+        about_encoding=True,
     ),
     Rule(
         "map-duplicate-key",
@@ -153,7 +153,7 @@ _ALL_RULES = (
         "error",
         "Values are nested no deeper than Limits.depth.",
         refused=True,
-        structural=True,
+        about_encoding=True,
     ),
     Rule(
         "items-limit",
@@ -161,7 +161,7 @@ _ALL_RULES = (
         "error",
         "The message holds no more values than Limits.items.",
         refused=True,
-        structural=True,
+        about_encoding=True,
     ),
     Rule(
         "zero-width-limit",
@@ -169,7 +169,7 @@ _ALL_RULES = (
         "error",
         "Arrays hold no more elements without bytes than Limits.zero_width.",
         refused=True,
-        structural=True,
+        about_encoding=True,
     ),
     Rule(
         "keys-limit",
@@ -184,7 +184,7 @@ _ALL_RULES = (
         "error",
         "The message has no more bytes than Limits.size.",
         refused=True,
-        structural=True,
+        about_encoding=True,
     ),
     # Rules about the kinds, the number and the order of sections.
     Rule(

@@ -58,7 +58,7 @@ class Rule:
         text: the requirement in one sentence.
         quote: the sentence of the specification, if the requirement is one sentence there.
         refused: whether strict decoding refuses a violation.
-        structural: whether the rule is about encodings. Lenient decoding keeps a section that
+        about_encoding: whether the rule is about encodings. Lenient decoding keeps a section that
             violates such a rule as bytes; it refuses the message if the end of the section is
             unknown or a limit is exceeded.
         check: yields the violations in a message; None if decoding or encoding detects them.
@@ -76,7 +76,7 @@ class Rule:
     text: str
     quote: str = ""
     refused: bool = False
-    structural: bool = False
+    about_encoding: bool = False
     check: Callable[[Any], Iterator[Occurrence]] | None = attrs.field(
         default=None, repr=False, eq=False
     )

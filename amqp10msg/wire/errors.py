@@ -264,7 +264,9 @@ def as_bytes(value: object, subject: str, expected: str = "bytes") -> bytes:
         return value
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
-    raise wrong_type(subject, expected, value, "encode it first" if isinstance(value, str) else "")
+    raise wrong_type(
+        subject, expected, value, "encode the str first" if isinstance(value, str) else ""
+    )
 
 
 def expect(

@@ -143,7 +143,7 @@ def rules() -> str:
                 code(rule.id),
                 rule.clause,
                 rule.text,
-                "refused (encodings)" if rule.structural else "refused" if rule.refused else "",
+                "refused (encodings)" if rule.about_encoding else "refused" if rule.refused else "",
                 *(profile.severities.get(rule.id, "") for profile in PROFILES.values()),
             )
             for rule in RULES.values()
@@ -175,7 +175,7 @@ def terminus_rules() -> str:
             (
                 code(rule.id),
                 rule.clause,
-                ", ".join(rule.subject),
+                ", ".join(rule.types),
                 rule.text,
                 rule.severity,
                 ", ".join(map(code, rule.needs)),

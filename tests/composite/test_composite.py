@@ -40,7 +40,7 @@ from amqp10msg.composite import composite as registered
 from amqp10msg.net import transport  # noqa: F401  (registers the composites of frames)
 from amqp10msg.sections import KINDS
 from amqp10msg.testing import sections
-from amqp10msg.wire.primitives import Wire, string, symbols, uint
+from amqp10msg.wire.primitives import WireType, string, symbols, uint
 
 # Field name, type, mandatory, multiple, default: from the XML of Part 3 (and of Part 2, 2.8.14,
 # and Part 4 for error and the transactions), by hand.
@@ -392,7 +392,7 @@ def test_field_must_declare_its_amqp_type() -> None:
 
 @pytest.mark.parametrize("wrong", ["integer", "", 5, None, ["string"]])
 def test_unknown_type_of_a_field_is_refused(wrong: Any) -> None:
-    annotation: Any = Annotated[str, Wire(wrong)]
+    annotation: Any = Annotated[str, WireType(wrong)]
     odd = attrs.make_class("Odd", {"name": attrs.field(type=annotation)})
     before = dict(COMPOSITES)
     with pytest.raises(TypeError, match=r"Odd\.name has the unknown AMQP type .*: use one of \*, "):
@@ -539,9 +539,9 @@ def test_multiple_fields_of_a_users_class_are_tuples() -> None:
         import attrs
         from amqp10msg import Array
         from amqp10msg.composite import composite, decode_composite, encode_composite
-        from amqp10msg.wire.primitives import Wire, symbols
+        from amqp10msg.wire.primitives import WireType, symbols
 
-        uints = Annotated[tuple[int, ...], Wire("uint", "number", multiple=True)]
+        uints = Annotated[tuple[int, ...], WireType("uint", "number", multiple=True)]
 
         @composite("test:user:list", 0x4242_0020)
         @attrs.define

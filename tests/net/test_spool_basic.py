@@ -85,7 +85,7 @@ def test_content_header_bytes_are_kept(
     assert ((HEADER, 3, octets), (BODY, 3, b"body")) == (header, body)
     content = Content(0, b"")
     assert (size == 0) is content.add(HEADER, octets, 2**64)
-    assert (octets, size) == (content.header, content._size)
+    assert (octets, size) == (content.header, content._missing_size)
     whole = (cut >= len(framed(2, octets))) + (cut == len(both))
     assert whole == len(frames(both[:cut]))
 

@@ -353,7 +353,7 @@ def test_deleted_attribute_raises_when_encoding() -> None:
         Message(header=header).encode()
 
 
-# Slots are read and set where they lie, while a class is as attrs made it.
+# AttributeSlots are read and set where they lie, while a class is as attrs made it.
 
 
 def test_patched_setattr_is_called_when_decoding(monkeypatch: pytest.MonkeyPatch) -> None:

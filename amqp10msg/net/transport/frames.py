@@ -11,7 +11,7 @@ import attrs
 from amqp10msg.composite import composite
 from amqp10msg.delivery.states import error
 from amqp10msg.wire.primitives import (
-    Wire,
+    WireType,
     boolean,
     fields,
     milliseconds,
@@ -56,18 +56,18 @@ class ReceiverSettleMode(IntEnum):
 
 
 snd_settle_mode = Annotated[
-    SenderSettleMode, Wire("ubyte", "sender-settle-mode", enum=SenderSettleMode)
+    SenderSettleMode, WireType("ubyte", "sender-settle-mode", enum=SenderSettleMode)
 ]
 rcv_settle_mode = Annotated[
-    ReceiverSettleMode, Wire("ubyte", "receiver-settle-mode", enum=ReceiverSettleMode)
+    ReceiverSettleMode, WireType("ubyte", "receiver-settle-mode", enum=ReceiverSettleMode)
 ]
-handle = Annotated[int, Wire("uint", "handle")]
-delivery_number = Annotated[int, Wire("uint", "delivery-number")]
-delivery_tag = Annotated[bytes, Wire("binary", "delivery-tag", size=MAX_TAG)]
-message_format = Annotated[int, Wire("uint", "message-format")]
-languages = Annotated[tuple[str, ...], Wire("symbol", "ietf-language-tag", multiple=True)]
+handle = Annotated[int, WireType("uint", "handle")]
+delivery_number = Annotated[int, WireType("uint", "delivery-number")]
+delivery_tag = Annotated[bytes, WireType("binary", "delivery-tag", max_size=MAX_TAG)]
+message_format = Annotated[int, WireType("uint", "message-format")]
+languages = Annotated[tuple[str, ...], WireType("symbol", "ietf-language-tag", multiple=True)]
 # Delivery states and termini remain `Described` values: the users of the performatives decode them.
-described = Annotated[Any, Wire("*")]
+described = Annotated[Any, WireType("*")]
 
 
 @composite("amqp:open:list", 0x10)

@@ -28,7 +28,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 
 from amqp10msg.basic._reader cimport PropertyLayout, Original, BasicReader
-from amqp10msg.wire.kernel.twin cimport Slots
+from amqp10msg.wire.kernel.twin cimport AttributeSlots
 
 from struct import Struct
 
@@ -49,7 +49,7 @@ cdef extern from "Python.h":
     Py_ssize_t PY_SSIZE_T_MAX
 
 cdef PropertyLayout BASIC_LAYOUT = BASIC_PROPERTY_LAYOUT
-cdef Slots BASIC_MESSAGE = Slots(
+cdef AttributeSlots BASIC_MESSAGE = AttributeSlots(
     BasicMessage, [field.name for field in attrs.fields(BasicMessage)]
 )
 cdef object HEAD = Struct(">HHQ")  # class, weight and body size in a content header

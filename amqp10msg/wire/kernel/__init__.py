@@ -32,7 +32,7 @@ from amqp10msg.wire.kernel.messages import (
 from amqp10msg.wire.kernel.path import key_text, path_of
 from amqp10msg.wire.kernel.picks import Picks, SectionPlan
 from amqp10msg.wire.kernel.templates import Pattern, Step
-from amqp10msg.wire.kernel.twin import COMPILED, Mapping, Record, Slots, make_fast
+from amqp10msg.wire.kernel.twin import COMPILED, AttributeSlots, Mapping, Record, make_fast
 from amqp10msg.wire.kernel.value_reader import (
     READ_FAULTS,
     decode_value,
@@ -65,6 +65,7 @@ __all__ = [
     "SHAPE_PROPERTIES",
     "SHAPE_SEQUENCE",
     "SHAPE_VALUE",
+    "AttributeSlots",
     "Mapping",
     "Pattern",
     "Picks",
@@ -72,7 +73,6 @@ __all__ = [
     "Record",
     "Scanned",
     "SectionPlan",
-    "Slots",
     "Spec",
     "Step",
     "Writer",

@@ -379,8 +379,8 @@ BODY_SECTION_SPECS: list[Any] = []
 SECTION_CODE_OF_DESCRIPTOR: dict[Any, int] = {}
 #: The names of sections and of their fields by descriptor, for the paths in errors.
 NAMES_OF_DESCRIPTOR: dict[Any, Any] = {}
-#: The arguments of `register_message`: the `Slots` of Message, the function that decodes leniently,
-#: and the function that returns the error for the first fault.
+#: The arguments of `register_message`: the `AttributeSlots` of Message, the function that decodes
+#: leniently, and the function that returns the error for the first fault.
 REGISTER_MESSAGE_ARGUMENTS: list[Any] = []
 #: The class of the results of `scan`.
 REGISTERED_SCAN_CLASS: list[Any] = []

@@ -1,6 +1,6 @@
 cimport cython
 
-from amqp10msg.wire.kernel.twin cimport Slots
+from amqp10msg.wire.kernel.twin cimport AttributeSlots
 from amqp10msg.wire.kernel.value_reader cimport ValueReader
 from amqp10msg.wire.kernel.writer cimport Spec, Writer
 
@@ -53,7 +53,7 @@ cpdef scan(data, limits=*)
 
 cpdef write_message(message)
 
-@cython.locals(layout=Slots)
+@cython.locals(layout=AttributeSlots)
 cdef tuple attributes_of(message)
 
 @cython.locals(writer=Writer)

@@ -35,7 +35,9 @@ for _i in range(KINDS_OF_SECTION):
         FOLLOWS[<int>_last][<int>_i] = ALLOWED_NEXT_SECTIONS[_last][FIRST_SECTION_CODE + _i]
 
 
-def declare_section(int index, int shape, type cls, Slots layout, bytes usual, tuple defaults):
+def declare_section(
+    int index, int shape, type cls, AttributeSlots layout, bytes usual, tuple defaults
+):
     """Declare a section for the fast path of `Cursor`.
 
     Args:
@@ -62,7 +64,7 @@ def declare_section(int index, int shape, type cls, Slots layout, bytes usual, t
     SHAPES[index].usual = <const unsigned char *>PyBytes_AS_STRING(usual)
 
 
-def declare_message(Slots layout):
+def declare_message(AttributeSlots layout):
     """Declare the attributes of messages: the sections, message-format, bytes and leniency."""
     global MESSAGE_LAYOUT
     if layout.count != PARTS + 3:
@@ -125,9 +127,9 @@ def declare_decode(cls):
 
 cdef inline int init_attribute(PyObject *layout, made, Py_ssize_t i, value) except -1:
     """Set an attribute of a new instance that `bare` returned."""
-    if not 0 <= i < (<Slots>layout).count:
+    if not 0 <= i < (<AttributeSlots>layout).count:
         raise IndexError("no such attribute")
-    amqp_init_slot(made, (<Slots>layout).offsets[i], <PyObject *>value)
+    amqp_init_slot(made, (<AttributeSlots>layout).offsets[i], <PyObject *>value)
     return 0
 
 
@@ -148,15 +150,15 @@ cdef object message_of(PyObject *cls, PyObject **found, message_format, buf):
     if layout == NULL:
         raise TypeError("no class of messages was declared")
     if (
-        cls == <PyObject *>(<Slots>layout).cls
-        and (<Slots>layout).direct()
+        cls == <PyObject *>(<AttributeSlots>layout).cls
+        and (<AttributeSlots>layout).direct()
     ):
         made = amqp_bare(cls)
         for i in range(PARTS):
             if found[i] == NULL:
-                amqp_init_slot(made, (<Slots>layout).offsets[i], <PyObject *>None)
+                amqp_init_slot(made, (<AttributeSlots>layout).offsets[i], <PyObject *>None)
             else:
-                amqp_slot(made, (<Slots>layout).offsets[i])[0] = found[i]
+                amqp_slot(made, (<AttributeSlots>layout).offsets[i])[0] = found[i]
                 found[i] = NULL
         init_attribute(layout, made, PARTS, message_format)
         init_attribute(layout, made, PARTS + 1, buf)
@@ -164,7 +166,7 @@ cdef object message_of(PyObject *cls, PyObject **found, message_format, buf):
         return made
     made = (<object>cls).__new__(<object>cls)
     values = [None if found[i] == NULL else <object>found[i] for i in range(PARTS)]
-    (<Slots>layout).fill(made, [*values, message_format, buf, False])
+    (<AttributeSlots>layout).fill(made, [*values, message_format, buf, False])
     return made
 
 
@@ -361,12 +363,12 @@ cdef object quick_fields(
     cdef Py_ssize_t i
     if (
         not enter_compound(cursor, 0xC0, &found)
-        or found.count > (<Slots>layout).count
-        or not (<Slots>layout).direct()
+        or found.count > (<AttributeSlots>layout).count
+        or not (<AttributeSlots>layout).direct()
     ):
         return None
     at = found.at
-    made = (<Slots>layout).bare()
+    made = (<AttributeSlots>layout).bare()
     try:
         for i in range(found.count):
             end = after(at, found.stop)
@@ -379,10 +381,10 @@ cdef object quick_fields(
         return None
     if at != found.stop:
         return None
-    for i in range((<Slots>layout).count):
-        if amqp_slot(made, (<Slots>layout).offsets[i])[0] == NULL:
+    for i in range((<AttributeSlots>layout).count):
+        if amqp_slot(made, (<AttributeSlots>layout).offsets[i])[0] == NULL:
             amqp_init_slot(
-                made, (<Slots>layout).offsets[i], PyTuple_GET_ITEM(<tuple>defaults, i)
+                made, (<AttributeSlots>layout).offsets[i], PyTuple_GET_ITEM(<tuple>defaults, i)
             )
     leave_compound(cursor, &found)
     return made
@@ -451,8 +453,8 @@ cdef object quick_data(Cursor cursor, PyObject *layout):
 
 cdef inline object body_of(PyObject *layout, value):
     """Return a body section with a value; `layout` is that of its class."""
-    if (<Slots>layout).count != 1 or not (<Slots>layout).direct():
-        return (<Slots>layout).build([value])
-    made = (<Slots>layout).bare()
+    if (<AttributeSlots>layout).count != 1 or not (<AttributeSlots>layout).direct():
+        return (<AttributeSlots>layout).build([value])
+    made = (<AttributeSlots>layout).bare()
     init_attribute(layout, made, 0, value)
     return made

@@ -42,7 +42,7 @@ cdef class Parameters:
     """The parameters of a class's `__init__`; each sets the attribute with the same name."""
 
     cdef object init  # the original __init__ of the class
-    cdef Slots layout
+    cdef AttributeSlots layout
     cdef dict places  # the index of each parameter, by name
     cdef tuple plain  # for each parameter, the types to store unchanged; None for all types
     cdef tuple defaults
@@ -60,7 +60,7 @@ cdef class Parameters:
             raise TypeError(f"{cls.__name__}.__init__ takes too many arguments")
         names = code.co_varnames[1:count]
         self.init = init
-        self.layout = Slots(cls, names)
+        self.layout = AttributeSlots(cls, names)
         self.places = {name: place for place, name in enumerate(names)}
         self.plain = tuple([plain.get(name) for name in names])
         self.positional = code.co_argcount - 1

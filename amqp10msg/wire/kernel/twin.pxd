@@ -15,7 +15,7 @@ cdef extern from *:
     unsigned int amqp_load32(const char *at) noexcept nogil
 
 
-cdef class Slots
+cdef class AttributeSlots
 
 
 @cython.final
@@ -105,7 +105,7 @@ cdef class Output:
     cdef bint integer_of(self, int kind, long long number) except -1
     cdef bint usual(self, value) except -1
     cdef Py_ssize_t usual_fields(
-        self, Slots layout, made, bytes kinds, tuple defaults, Py_ssize_t i
+        self, AttributeSlots layout, made, bytes kinds, tuple defaults, Py_ssize_t i
     ) except -1
     cpdef bytes finish(self)
 
@@ -115,7 +115,7 @@ cdef enum:
 
 
 @cython.final
-cdef class Slots:
+cdef class AttributeSlots:
     cdef readonly type cls
     cdef readonly tuple names
     cdef object set_all

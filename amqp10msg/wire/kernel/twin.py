@@ -356,7 +356,7 @@ class Output:
         return start
 
 
-class Slots:
+class AttributeSlots:
     """Reads and sets several attributes of a class at once.
 
     Args:

@@ -68,7 +68,7 @@ cdef extern from *:
     static CYTHON_INLINE unsigned PY_LONG_LONG amqp_load64(const char *at) {
         return (unsigned PY_LONG_LONG)amqp_load32(at) << 32 | amqp_load32(at + 4);
     }
-    /* Return the address of a slot in an instance; `Slots` has checked the offset for the class. */
+    /* Return the address of a slot in an instance. `AttributeSlots` has checked the offset. */
     static CYTHON_INLINE PyObject **amqp_slot(PyObject *made, Py_ssize_t offset) {
         return (PyObject **)((char *)made + offset);
     }
@@ -430,7 +430,7 @@ cdef inline object take_over(PyObject *held):
     return made
 
 
-cdef class Slots:
+cdef class AttributeSlots:
     """Reads and sets several attributes of a class at once.
 
     With getattr and setattr, this would take 17 % of the time of decoding and 29 % of encoding.

@@ -1,6 +1,6 @@
 cimport cython
 
-from amqp10msg.wire.kernel.twin cimport Entries, Slots
+from amqp10msg.wire.kernel.twin cimport Entries, AttributeSlots
 from amqp10msg.wire.kernel.value_writer cimport ValueWriter
 
 cdef dict KIND_OF_PYTHON_TYPE, SPEC_OF_CLASS
@@ -16,7 +16,7 @@ cdef class Spec:
     cdef readonly object code
     cdef readonly int shape, position
     cdef readonly type cls
-    cdef readonly Slots layout
+    cdef readonly AttributeSlots layout
     cdef readonly tuple names, defaults, mandatory
     cdef readonly bytes kinds, multiple, followers, usual, head
     cdef readonly list blank

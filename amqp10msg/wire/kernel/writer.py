@@ -40,8 +40,8 @@ from amqp10msg.wire.kernel.codes import (
     TYPE_NAME_OF_KIND,
 )
 from amqp10msg.wire.kernel.twin import (
+    AttributeSlots,
     Entries,
-    Slots,
     declare_decode,
     declare_message,
     declare_section,
@@ -79,7 +79,7 @@ class Spec:
         self.cls = cls
         self.attribute = attribute
         self.names = names
-        self.layout = Slots(
+        self.layout = AttributeSlots(
             cls, [attribute] if attribute else [name.replace("-", "_") for name in names]
         )
         self.kinds = kinds
@@ -140,7 +140,7 @@ class _Attributes:
     __slots__ = tuple(_MESSAGE_ATTRIBUTES)
 
 
-_MESSAGE_LAYOUT = Slots(_Attributes, _MESSAGE_ATTRIBUTES)
+_MESSAGE_LAYOUT = AttributeSlots(_Attributes, _MESSAGE_ATTRIBUTES)
 declare_message(_MESSAGE_LAYOUT)
 REGISTER_MESSAGE_ARGUMENTS[:] = _MESSAGE_LAYOUT, None, None
 
@@ -158,7 +158,7 @@ def register_message(
     """
     # The kernel does not import attrs, whose function `fields` returns this attribute.
     names = [field.name for field in cls.__attrs_attrs__]  # type: ignore[attr-defined]  # attrs' own
-    layout = Slots(cls, names)
+    layout = AttributeSlots(cls, names)
     declare_message(layout)
     REGISTER_MESSAGE_ARGUMENTS[:] = layout, lenient, first_fault
     declare_decode(cls)

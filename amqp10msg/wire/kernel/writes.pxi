@@ -328,7 +328,7 @@ cdef class Output:
         return True
 
     cdef Py_ssize_t usual_fields(
-        self, Slots layout, made, bytes kinds, tuple defaults, Py_ssize_t i
+        self, AttributeSlots layout, made, bytes kinds, tuple defaults, Py_ssize_t i
     ) except -1:
         """Append fields of a list from index `i` on; return the index of the first unusual field.
 

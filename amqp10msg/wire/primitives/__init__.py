@@ -58,7 +58,7 @@ __all__ = [
     "UInt",
     "ULong",
     "UShort",
-    "Wire",
+    "WireType",
     "identical",
     "plain",
 ]
@@ -68,7 +68,7 @@ __all__ = [
 
 
 @attrs.frozen
-class Wire:
+class WireType:
     """The wire type of a composite's field, in the metadata of an Annotated alias.
 
     Attributes:
@@ -77,7 +77,7 @@ class Wire:
         multiple: whether the field holds null, one value or an array of values (Part 1, 1.4).
         requires: the archetype that the value must provide, such as ``address``.
         enum: the enum class with the choices of a restricted type, or None.
-        size: the maximum size of a restricted type in bytes, or None.
+        max_size: the maximum size of a restricted type in bytes, or None.
     """
 
     type: str
@@ -85,20 +85,20 @@ class Wire:
     multiple: bool = False
     requires: str = ""
     enum: Any = None
-    size: int | None = None
+    max_size: int | None = None
 
 
-boolean = Annotated[bool, Wire("boolean")]
-ubyte = Annotated[int, Wire("ubyte")]
-ushort = Annotated[int, Wire("ushort")]
-uint = Annotated[int, Wire("uint")]
-ulong = Annotated[int, Wire("ulong")]
-milliseconds = Annotated[int, Wire("uint", "milliseconds")]
-seconds = Annotated[int, Wire("uint", "seconds")]
-sequence_no = Annotated[int, Wire("uint", "sequence-no")]
-timestamp = Annotated[int, Wire("timestamp")]
-string = Annotated[str, Wire("string")]
-symbol = Annotated[str, Wire("symbol")]
-symbols = Annotated[tuple[str, ...], Wire("symbol", multiple=True)]
-binary = Annotated[bytes, Wire("binary")]
-fields = Annotated[dict[str, Any], Wire("map", "fields")]
+boolean = Annotated[bool, WireType("boolean")]
+ubyte = Annotated[int, WireType("ubyte")]
+ushort = Annotated[int, WireType("ushort")]
+uint = Annotated[int, WireType("uint")]
+ulong = Annotated[int, WireType("ulong")]
+milliseconds = Annotated[int, WireType("uint", "milliseconds")]
+seconds = Annotated[int, WireType("uint", "seconds")]
+sequence_no = Annotated[int, WireType("uint", "sequence-no")]
+timestamp = Annotated[int, WireType("timestamp")]
+string = Annotated[str, WireType("string")]
+symbol = Annotated[str, WireType("symbol")]
+symbols = Annotated[tuple[str, ...], WireType("symbol", multiple=True)]
+binary = Annotated[bytes, WireType("binary")]
+fields = Annotated[dict[str, Any], WireType("map", "fields")]
