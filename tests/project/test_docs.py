@@ -54,6 +54,7 @@ NEEDS = {
     "docs/how-to/rabbitmq-to-azure.md": ["pika", "click", "jinja2", "trustme"],
     "docs/how-to/property-tests.md": ["hypothesis"],
     "docs/how-to/pipeline.md": ["pyarrow", "click"],
+    "docs/how-to/analyses.md": ["pyspark", "duckdb", "polars"],
     "docs/how-to/spark.md": ["pyspark"],
     "docs/how-to/cluster.md": ["pyspark"],
     "docs/how-to/broker-to-lake.md": ["pyspark"],
