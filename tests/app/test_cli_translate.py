@@ -103,6 +103,28 @@ def test_profiles_that_refuse_a_message_are_listed_with_the_reason() -> None:
     assert lines[place + 1].startswith("     refused: message-annotations: the connection dies")
 
 
+@pytest.mark.parametrize(
+    "profiles, status, text",
+    [
+        (["rabbitmq-3.10", "rabbitmq-4.3"], 1, "all profiles refuse it: rabbitmq-3.10"),
+        (["lossless", "rabbitmq-4.3"], 0, "  B  rabbitmq-4.3"),
+    ],
+)
+def test_profiles_that_all_refuse_a_message_do_not_agree(
+    profiles: list[str], status: int, text: str
+) -> None:
+    octets = Message("x", user_id=b"somebody").encode()
+    options = [part for name in profiles for part in ("-p", name)]
+
+    result = CliRunner().invoke(main, ["diff-profiles", *options, octets.hex()])
+
+    assert status == result.exit_code
+    assert text in result.stdout
+    assert "agree" not in result.stdout
+    reason = "refused: properties.user-id: the user-id is not the connection's user; give the name"
+    assert reason in " ".join(result.stdout.split())
+
+
 def test_many_messages_are_summarised() -> None:
     options = ("translate", "--to", "1.0", "--profile", "rabbitmq-4.0")
     lines = "".join(json.dumps({"raw": BASIC.hex()}) + "\n" for _ in range(50))

@@ -17,6 +17,7 @@ pytest.importorskip("pika")
 
 from amqp10msg import Message
 from amqp10msg.app.cli._live import show_counts
+from amqp10msg.delivery.node import Capacity
 from amqp10msg.net.bridge import (
     Bridge,
     LinkError,
@@ -221,6 +222,42 @@ def test_deadline_ends_a_route_with_a_full_target() -> None:
 
     assert ("deadline", 50, 3) == (counts.ending, counts.remaining, status_of([counts]))
     assert 50 == len(broker.queues["from"])
+    assert 0 < counts.received == counts.returned == counts.as_dict()["returned"]
+
+
+def test_stopped_route_returns_unsettled_messages_and_counts_them() -> None:
+    async def made(broker: BasicBroker) -> Statistics:
+        broker.queues["from"].extend(numbered(50))
+        broker.refuses = lambda _: "nack" if len(broker.queues["to"]) >= 20 else ""
+        return await bridged(
+            broker.url("queue=from"), broker.url("queue=to"), idle=0.1, deadline=0.5, drain=0
+        )
+
+    broker, counts = run(made)
+
+    assert 20 == counts.accepted == len(broker.queues["to"])
+    assert 0 < counts.returned == counts.received - counts.accepted
+    assert 30 == counts.remaining == len(broker.queues["from"])
+
+
+def test_full_target_of_amqp10_is_waited_for() -> None:
+    """The target accepts three messages; the others are neither rejected nor quarantined."""
+
+    async def made(broker: BasicBroker) -> Statistics:
+        broker.queues["from"].extend(numbered(10))
+        with Server(capacity=Capacity(messages=3)) as server:
+            target = f"{server.url}/to"
+            counts = await bridged(
+                broker.url("queue=from"), target, idle=0.1, deadline=0.5, drain=0
+            )
+            assert 3 == len(server.messages("to"))
+        return counts
+
+    _, counts = run(made)
+
+    assert (3, 7, 7) == (counts.accepted, counts.remaining, counts.returned)
+    assert ["full"] == list(counts.refused)
+    assert not counts.quarantined
 
 
 # Others hold messages.

@@ -216,6 +216,7 @@ def _unaccepted_counts(counts: Statistics) -> list[tuple[int, str]]:
         (counts.unmatched, "skipped by the filter"),
         (counts.dropped, "dropped by the hook"),
         (counts.left, "left at the source: too-large"),
+        (counts.returned, "returned to the source"),
         (counts.missed, "removed by the retention of the stream before they were read"),
     ]
     return [(count, outcome) for count, outcome in outcomes if count]

@@ -35,6 +35,7 @@ from amqp10msg.wire.text import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
@@ -313,7 +314,8 @@ def diff_profiles(
     SOURCES and profiles are as for translate. Each message is translated from its own protocol,
     which is detected, to the other. Profiles with the same result share a letter. A row shows a
     path in the result, the letters, and the value that their profiles write; long values are cut
-    except with --json. The exit status is 1 if a message cannot be read.
+    except with --json. The exit status is 1 if a message cannot be read, or if every profile
+    refuses it.
     """
     from amqp10msg.translate import PROFILES
 
@@ -325,7 +327,9 @@ def diff_profiles(
         if fault:
             failed = True
             print_error(f"{item.source}: {fault}")
-        elif as_json:
+            continue
+        failed |= all(_REFUSED_KEY in result for result in results.values())
+        if as_json:
             line = {"source": safe(item.source), "profiles": results}
             click.echo(json_text(line))
         else:
@@ -337,11 +341,15 @@ def _show_differences(
     source: str, groups: list[tuple[list[str], dict[str, str]]], everything: bool, colored: bool
 ) -> None:
     """Print how the results of the groups differ; with `everything`, also the equal values."""
-    from rich.padding import Padding
     from rich.text import Text
 
     screen = console(colored)
     screen.print(Text(source, style="bold"))
+    if len(groups) == 1 and _REFUSED_KEY in groups[0][1]:
+        names, result = groups[0]
+        screen.print(Text(f"  all profiles refuse it: {', '.join(names)}"))
+        screen.print(_refusal_line(result))
+        return
     if len(groups) == 1 and not everything:
         screen.print(Text(f"  all profiles agree: {', '.join(groups[0][0])}"))
         return
@@ -351,13 +359,7 @@ def _show_differences(
     for letter, names, result in groups_with_letters:
         screen.print(Text.assemble("  ", (letter, "bold"), f"  {', '.join(names)}"))
         if _REFUSED_KEY in result:
-            screen.print(
-                Padding(
-                    Text(f"refused: {result[_REFUSED_KEY]}", style="red"),
-                    (0, 0, 0, 5),
-                    expand=False,
-                )
-            )
+            screen.print(_refusal_line(result))
     results = [
         (letter, result) for letter, _, result in groups_with_letters if _REFUSED_KEY not in result
     ]
@@ -378,6 +380,16 @@ def _show_differences(
         screen.print()
         screen.print(rows)
     screen.print()
+
+
+def _refusal_line(result: dict[str, str]) -> Padding:
+    """Return the reason for which a profile refuses a message, as an indented line."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    reason = result[_REFUSED_KEY].replace(": refused: ", ": ", 1)
+    hint = "; give the name of the connection's user with --user" if "'s user" in reason else ""
+    return Padding(Text(f"refused: {reason}{hint}", style="red"), (0, 0, 0, 5), expand=False)
 
 
 # Translation.

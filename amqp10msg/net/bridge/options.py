@@ -34,7 +34,8 @@ REASONS: Mapping[str, str] = {
     "released": "outcome released, which RabbitMQ sends if no queue is bound",
     "returned": "basic.return: no queue is bound",
     "nacked": "basic.nack, as by a full queue: retried until it is accepted",
-    "full": "rejected by RabbitMQ without a reason, as by a full queue: retried until accepted",
+    "full": "rejected with amqp:resource-limit-exceeded, or by RabbitMQ without a reason: retried "
+    "until it is accepted",
     "fatal": "the target ended the connection because of it",
 }
 

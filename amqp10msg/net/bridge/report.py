@@ -14,7 +14,8 @@ from amqp10msg.pages.reports import Part, table
 from amqp10msg.provenance import facts
 
 _UNCOUNTED = "could not be counted"
-# Why messages were missed, or left at the source.
+# Why messages were missed, or left at the source or returned to it.
+_RETURNED = "the route was stopped, or the connection to the source was lost"
 _RETENTION = "the retention of the stream removed it before it was read"
 _NO_ROOM = "it is larger than max_message, and the folder of large messages is full (max_large)"
 
@@ -49,7 +50,7 @@ def as_html(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str
     aside = sum(stats.quarantined.total() for stats in all_statistics)
     lost_connections = sum(stats.source_lost + stats.target_lost for stats in all_statistics)
     head = [
-        ("messages taken", f"{sum(stats.accepted for stats in all_statistics):,}", "sound"),
+        ("messages moved", f"{sum(stats.accepted for stats in all_statistics):,}", "sound"),
         ("in quarantine", f"{aside:,}", "error" if aside else ""),
         ("duplicates left out", f"{sum(stats.duplicates for stats in all_statistics):,}", ""),
         ("connections lost", f"{lost_connections:,}", ""),
@@ -76,7 +77,7 @@ def _routes_table(counts: Mapping[str, Statistics]) -> Part:
         remaining = remaining_text(stats)
         ending = ENDINGS.get(stats.ending, "")
         rows.append((name, stats.state, *(f"{number:,}" for number in numbers), remaining, ending))
-    numbers_of = ("received", "taken", "in quarantine", "messages a second", "left at the source")
+    numbers_of = ("received", "moved", "in quarantine", "messages a second", "left at the source")
     columns = {"route": "", "state": "", **dict.fromkeys(numbers_of, "n"), "it ended because": ""}
     return table("Routes", columns, rows, most=None)
 
@@ -107,6 +108,7 @@ def route_parts(name: str, stats: Statistics) -> list[Part]:
         (reason, fate, f"{count:,}", meaning)
         for reason, fate, count, meaning in (
             ("too-large", "left at the source", stats.left, _NO_ROOM),
+            ("unsettled", "returned to the source", stats.returned, _RETURNED),
             ("retention", "missed", stats.missed, _RETENTION),
             ("filter", "passed over", stats.unmatched, "the filter does not pass it"),
             ("hook", "dropped", stats.dropped, "the hook returned None"),
@@ -116,7 +118,7 @@ def route_parts(name: str, stats: Statistics) -> list[Part]:
     ]
     if fates:
         columns = {"reason": "", "result": "", "messages": "n", "meaning": ""}
-        parts.append(table(f"Not taken: {name}", columns, fates, most=None))
+        parts.append(table(f"Not moved: {name}", columns, fates, most=None))
     if stats.losses:
         rows = [(path, action, f"{n:,}") for (path, action), n in stats.losses.most_common()]
         columns = {"path": "", "action": "", "messages": "n"}

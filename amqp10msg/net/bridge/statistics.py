@@ -194,6 +194,16 @@ class Statistics:
         return single + sum(counts.total() for counts in by_reason)
 
     @property
+    def returned(self) -> int:
+        """Number of deliveries that went back to the source because they could not be settled.
+
+        The route was stopped, or its connection to the source was lost. The source delivers these
+        messages again. The number is exact when the route has ended.
+        """
+        ended = self.settled + self.left + self.in_flight + self.waiting
+        return max(self.received - ended, 0)
+
+    @property
     def failed(self) -> bool:
         """Whether the route ended because of an error."""
         return self.state == "failed"
@@ -244,6 +254,7 @@ class Statistics:
             "seconds": round(self.latency.seconds, 3),
             "at_most": dict(zip(bounds, self.latency.counts, strict=True)),
         }
+        result["returned"] = self.returned
         result["rate"] = round(self.rate, 1)
         for name in ("seconds", "busy"):
             result[name] = round(result[name], 3)

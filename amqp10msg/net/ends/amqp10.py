@@ -42,6 +42,7 @@ from amqp10msg.wire.errors import (
     NOT_ALLOWED,
     NOT_FOUND,
     RESOURCE_DELETED,
+    RESOURCE_LIMIT_EXCEEDED,
     STOLEN,
     UNAUTHORIZED_ACCESS,
 )
@@ -718,6 +719,8 @@ class Amqp10Target(Amqp10Link):
             error = state.error
             if error is not None:
                 text = str(error.description or "")
+                if error.condition == RESOURCE_LIMIT_EXCEEDED:
+                    return Outcome("full", str(error.condition), text)
                 return Outcome("rejected", str(error.condition), text, final=True)
             if "RabbitMQ" in self.product:
                 return Outcome(

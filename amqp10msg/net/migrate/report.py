@@ -63,7 +63,7 @@ def as_html(migration: Migration) -> str:
             f"{queue_count - len(open_issues)} of {queue_count}",
             "",
         ),
-        ("messages taken", f"{accepted:,}", "sound"),
+        ("messages moved", f"{accepted:,}", "sound"),
         ("set aside", f"{aside:,}", "error" if aside else ""),
         ("compared, found", f"{sum(item.found_count or 0 for item in moved):,}", ""),
     ]
@@ -79,7 +79,7 @@ def as_html(migration: Migration) -> str:
         )
         for item in moved
     ]
-    numbers = ("received", "taken", "set aside", "left", "arrived", "compared")
+    numbers = ("received", "moved", "set aside", "left", "arrived", "compared")
     columns = {"queue": "", **dict.fromkeys(numbers, "n"), "state": ""}
     note = (
         "Left: what the source and its consumers still have, as its broker counted. Arrived: how "
