@@ -185,19 +185,6 @@ def test_local_error_of_a_message_file_does_not_blame_the_message(
     assert "one.bin" in done.output
 
 
-def test_bad_line_of_the_quarantine_is_not_written_again(target: Server) -> None:
-    """Each run counts the line again."""
-    path = Path("quarantine.jsonl")
-    path.write_text(f'{GOOD}\n{{"raw_file": "nope"}}\n')
-    before = path.read_text()
-    command = ["bridge", "--from", "file:quarantine.jsonl", "--to", f"{target.url}/to"]
-    for _ in range(2):
-        done = click_testing.CliRunner().invoke(main, [*command, "--max-messages", "2"])
-        assert 5 == done.exit_code, done.output
-
-    assert before == path.read_text()
-
-
 @pytest.mark.parametrize(
     "body",
     [

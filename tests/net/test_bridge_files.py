@@ -86,16 +86,25 @@ def test_quarantine_can_be_sent_again(server: Server) -> None:
         first = asyncio.run(bridged(f"{server.url}/large", f"{small.url}/to", max_messages=4))
     assert {"too-large": 2} == first.quarantined
 
-    again = asyncio.run(
-        bridged("file:quarantine.jsonl", f"{server.url}/again", state=Path("state.db"))
-    )
+    options = {"state": Path("state.db"), "quarantine": Path("refused-again.jsonl")}
+    again = asyncio.run(bridged("file:quarantine.jsonl", f"{server.url}/again", **options))
 
     sizes = [len(one.body.data) for one in server.messages("again")]  # type: ignore[union-attr]
     assert (2, [1_000, 2_000]) == (again.accepted, sizes)
-    more = asyncio.run(
-        bridged("file:quarantine.jsonl", f"{server.url}/again", state=Path("state.db"))
-    )
+    more = asyncio.run(bridged("file:quarantine.jsonl", f"{server.url}/again", **options))
     assert 0 == more.received
+
+
+@pytest.mark.parametrize(
+    "ends", [("file:./quarantine.jsonl", "{}"), ("{}", "file:quarantine.jsonl")]
+)
+def test_quarantine_must_not_be_the_source_or_target(ends: tuple[str, str]) -> None:
+    source, target = (end.format("amqp://localhost/q") for end in ends)
+
+    with pytest.raises(ValueError, match=r"also the quarantine.*give another file as quarantine"):
+        RouteSpec(source, target)
+
+    RouteSpec(source, target, RouteOptions(quarantine=Path("other.jsonl")))
 
 
 def test_route_and_offset_select_lines_of_a_file(server: Server) -> None:

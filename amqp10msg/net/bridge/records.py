@@ -435,9 +435,6 @@ class Records:
     ) -> None:
         self.names = {"route": route, "source": str(source), "target": str(target)}
         self._quarantine = Quarantine(options.quarantine)
-        self._reads_quarantine = source.file is not None and (
-            Path(source.file).resolve() == options.quarantine.resolve()
-        )
         stream = source.file is None and source.keeps
         self.positions = Positions(options.state, route, active=source.keeps, stream=stream)
         self._ledger: Ledger | None = None
@@ -500,10 +497,7 @@ class Records:
         to_quarantine = [
             (delivery, outcome)
             for delivery, _, outcome in finished
-            if outcome is not None
-            and outcome.kind != "accepted"
-            # If the quarantine file is the source, its unreadable lines are not copied.
-            and not (delivery.fault and self._reads_quarantine)
+            if outcome is not None and outcome.kind != "accepted"
         ]
         try:
             if to_quarantine:

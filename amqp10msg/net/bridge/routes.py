@@ -69,6 +69,15 @@ class RouteSpec:
             )
         if target.offset is not None:
             raise ValueError(f"{target}: offset= is for sources only")
+        for end, role in ((source, "source"), (target, "target")):
+            if (
+                end.file is not None
+                and Path(end.file).resolve() == self.options.quarantine.resolve()
+            ):
+                raise ValueError(
+                    f"{end}: the {role} is also the quarantine, so a message that is refused again "
+                    "would be in it twice; give another file as quarantine (--quarantine)"
+                )
         source_queues = _queues_of(source)
         for end, role in (
             (target, "the target"),
