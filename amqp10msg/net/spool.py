@@ -20,7 +20,14 @@ import attrs
 
 from amqp10msg.net.ends.links import open_source
 from amqp10msg.net.ends.terms import LinkError, Settle, SourceDelivery, SourceLink, SourceRequest
-from amqp10msg.net.ends.urls import Endpoint, parameter_number, secret, split_url, with_files
+from amqp10msg.net.ends.urls import (
+    Endpoint,
+    parameter_number,
+    parse_url,
+    secret,
+    split_url,
+    with_files,
+)
 from amqp10msg.net.landing import Landing, Spooled
 from amqp10msg.wire.reprs import readable
 
@@ -86,8 +93,15 @@ class _SourceUrl:
         parts = split_url(url if "://" in url else f"amqp://{url}")
         if parts.scheme not in {"amqp", "amqps"}:
             raise ValueError(
-                f"a URL must begin with amqp:// or amqps://, not {parts.scheme[:20]!r}"
+                "a URL must begin with amqp:// or amqps:// (for AMQP 0-9-1 likewise: give the "
+                f"protocol separately), not {parts.scheme[:20]!r}"
             )
+        if protocol == "1.0":
+            if parts.path not in {"", "/"}:
+                raise ValueError(
+                    "a URL of AMQP 1.0 must not have a path here: give the address separately"
+                )
+            return cls(attrs.evolve(parse_url(parts.geturl()), address=node))
         tls = parts.scheme == "amqps"
         fields: dict[str, Any] = {
             "host": parts.hostname or "localhost",
@@ -95,8 +109,6 @@ class _SourceUrl:
             "user": secret(parts.username, os.environ),
             "password": secret(parts.password, os.environ),
         }
-        if protocol == "1.0":
-            return cls(Endpoint("1.0", tls=tls, address=node, **fields))
         if fields["user"] is None:
             fields["user"], fields["password"] = "guest", "guest"
         host = unquote(parts.path.split("/")[1]) if len(parts.path) > 1 else "/"

@@ -25,7 +25,7 @@ from amqp10msg.net import transport  # noqa: E402
 from amqp10msg.net.bridge import parse_url  # noqa: E402
 from amqp10msg.net.bridge.context import log_event  # noqa: E402
 from amqp10msg.net.bridge.management import Management  # noqa: E402
-from amqp10msg.net.ends.terms import LinkError  # noqa: E402
+from amqp10msg.net.ends.terms import LinkError, hide  # noqa: E402
 from amqp10msg.net.ends.urls import split_url  # noqa: E402
 from amqp10msg.net.serve import JsonFormatter  # noqa: E402
 from tests.amqp10_broker import Broker, Peer, running  # noqa: E402
@@ -99,6 +99,19 @@ def test_an_error_of_a_link_is_printable(text: str) -> None:
     assert str(error).isprintable()
     assert error.sent_by_peer
     assert str(error) == str(error.as_shared()) == str(error.without("x" * 99))
+
+
+@pytest.mark.parametrize(
+    "text, secret, shown",
+    [
+        ("nothing listens on that port", "a", "nothing listens on that port"),
+        ("no user me with password a.", "a", "no user me with password …."),
+        ("sent \0me\0s3cr+t", "s3cr+t", "sent \0me\0…"),
+        ("no secret", None, "no secret"),
+    ],
+)
+def test_password_is_hidden_where_it_stands_alone(text: str, secret: Any, shown: str) -> None:
+    assert shown == hide(text, secret)
 
 
 def test_an_event_is_printable_for_every_handler(caplog: pytest.LogCaptureFixture) -> None:

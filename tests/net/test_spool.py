@@ -322,10 +322,21 @@ def test_credentials_are_read_from_variables_and_files(
     monkeypatch.setenv("SPOOL_USER", "a@b")
 
     endpoint = spooling.endpoint_of(
-        f"amqp://${{SPOOL_USER}}:${{file:{secret}}}@broker.example/%2f", "q", protocol
+        f"amqp://${{SPOOL_USER}}:${{file:{secret}}}@broker.example", "q", protocol
     )
 
     assert ("a@b", "s3:cr/et") == (endpoint.user, endpoint.password)
+
+
+def test_address_stands_beside_the_url_and_not_in_it() -> None:
+    with pytest.raises(ValueError, match="give the address separately"):
+        spooling.endpoint_of("amqp://localhost/orders", "orders")
+    with pytest.raises(ValueError, match="for AMQP 0-9-1 likewise"):
+        spooling.endpoint_of("amqp091://localhost", "orders", "0-9-1")
+
+    endpoint = spooling.endpoint_of("amqps://localhost/?cacertfile=ca.pem", "/queues/orders")
+
+    assert ("/queues/orders", "ca.pem") == (endpoint.address, endpoint.cacertfile)
 
 
 def test_command_reads_the_password_from_a_variable(

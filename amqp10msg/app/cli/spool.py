@@ -59,8 +59,9 @@ def spool(
 ) -> int:
     """Consume ADDRESS of the broker at URL into Parquet files in FOLDER.
 
-    Over 0-9-1, ADDRESS is the name of a queue. Write USER and PASSWORD in the URL as ${NAME} to
-    read them from an environment variable, so that the process list does not show them.
+    A URL of 1.0 ends after the host or has parameters as for bridge; over 0-9-1, it may have the
+    virtual host, and ADDRESS is the name of a queue. Write USER and PASSWORD in the URL as ${NAME}
+    to read them from an environment variable, so that the process list does not show them.
 
     Messages are synced to disk before they are acknowledged, so none is lost if this process or the
     machine is killed. A message that was on disk but not yet acknowledged is delivered again; the

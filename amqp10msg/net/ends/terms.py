@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import os
+import re
 import tempfile
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -197,6 +198,16 @@ class Outgoing:
     message_format: int = 0
 
 
+def hide(text: str, secret: str | None) -> str:
+    """Return a text in which ``…`` replaces `secret`: the peer may have repeated a password.
+
+    A short password that is only a part of a word of the text stays: it was not repeated.
+    """
+    if not secret or secret not in text:
+        return text
+    return re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "…", text)
+
+
 @attrs.frozen
 class Outcome:
     """The result of sending a message to the target.
@@ -219,11 +230,7 @@ class Outcome:
 
     def without(self, secret: str | None) -> Outcome:
         """Return a copy in which ``…`` replaces `secret`: the peer may have repeated a password."""
-        if not secret or secret not in self.description + self.condition:
-            return self
-        condition, description = (
-            text.replace(secret, "…") for text in (self.condition, self.description)
-        )
+        condition, description = hide(self.condition, secret), hide(self.description, secret)
         return attrs.evolve(self, condition=condition, description=description)
 
 
@@ -295,10 +302,7 @@ class LinkError(ConnectionError):
 
     def without(self, secret: str | None) -> LinkError:
         """Return a copy in which ``…`` replaces `secret`: the peer may have repeated a password."""
-        text = str(self)
-        if not secret or secret not in text:
-            return self
-        return LinkError(text.replace(secret, "…"), **vars(self))
+        return LinkError(hide(str(self), secret), **vars(self))
 
     def as_shared(self) -> LinkError:
         """Return a copy with `shared` set, because several links used the connection."""
