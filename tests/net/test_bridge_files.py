@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from amqp10msg import Message
-from amqp10msg.basic import BasicMessage, encode_content_header
+from amqp10msg.basic import BasicMessage, BasicProperties, encode_content_header
 from amqp10msg.net.bridge import (
     Bridge,
     LinkError,
@@ -131,6 +132,34 @@ def test_filter_skips_messages_of_a_file(server: Server) -> None:
     )
 
     assert (4, 5) == (counts.accepted, counts.unmatched)
+
+
+@pytest.mark.parametrize("protocol", ["1.0", "0-9-1"])
+def test_name_in_a_filter_that_no_message_sets_is_logged(
+    server: Server, protocol: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    headers = {"region": "eu"}
+    message = (
+        Message("x", application_properties=headers)
+        if protocol == "1.0"
+        else BasicMessage(BasicProperties(headers=headers), b"x")
+    )
+    append_lines(Path("in.jsonl"), [line(message)] * 3)
+    caplog.set_level("INFO", "amqp10msg.bridge")
+
+    def warnings(expression: str) -> list[str]:
+        caplog.clear()
+        source = f"file:in.jsonl?protocol={protocol}"
+        asyncio.run(bridged(source, f"{server.url}/filtered", filter=expression))
+        assert [3] == [one.fields["received"] for one in events("route-ended")]  # type: ignore[attr-defined]
+        return [one.fields["why"] for one in events("filter-name-unset")]  # type: ignore[attr-defined]
+
+    def events(name: str) -> list[logging.LogRecord]:
+        return [one for one in caplog.records if getattr(one, "event", "") == name]
+
+    assert ["no message sets regoin (did you mean region?)"] == warnings("regoin = 'eu'")
+    assert [] == warnings("region = 'us'")
+    assert [] == warnings("region = 'eu' OR regoin = 'eu'")
 
 
 def test_unmatched_messages_return_to_the_source_after_a_pause(server: Server) -> None:

@@ -216,7 +216,8 @@ def _unaccepted_counts(counts: Statistics) -> list[tuple[int, str]]:
         (counts.unmatched, "skipped by the filter"),
         (counts.dropped, "dropped by the hook"),
         (counts.left, "left at the source: too-large"),
-        (counts.returned, "returned to the source"),
+        # A route that ends after a number of messages always returns those that it read ahead.
+        (counts.returned * (counts.ending not in {"count", "length"}), "returned to the source"),
         (counts.missed, "removed by the retention of the stream before they were read"),
     ]
     return [(count, outcome) for count, outcome in outcomes if count]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from amqp10msg.app.cli._output import is_terminal, print_error, safe
 from amqp10msg.net.bridge.options import RouteOptions
 
 if TYPE_CHECKING:
-    from amqp10msg.net.bridge import RouteSpec
+    from amqp10msg.net.bridge import RouteSpec, Statistics
 
 
 def _host_and_port(_context: click.Context, _option: click.Parameter, text: str | None) -> Any:
@@ -215,11 +216,29 @@ def bridge(
         # blocked before this call: the command line blocks signals until its process exits.
         if not were_held:
             drop_signals()
-    show_counts(counts)
+    # If no message was read, the error alone says why.
+    if fault is None or any(route.received for route in counts.values()):
+        show_counts(counts)
+    _show_quarantines(specs, counts)
     if fault is not None:
         print_error(str(fault))
         return 1
     return status_of(counts.values(), accept_quarantine=accept_quarantine)
+
+
+def _show_quarantines(specs: list[RouteSpec], counts: Mapping[str, Statistics]) -> None:
+    """Print the quarantine files that got messages, and how to send these again."""
+    files = {
+        (str(spec.options.quarantine), spec.source.protocol): None
+        for spec in specs
+        if spec.options.quarantine_queue is None and counts[spec.name].quarantined.total()
+    }
+    for path, protocol in files:
+        source = f"'file:{safe(path)}?protocol={protocol}'"
+        click.echo(
+            f"{safe(path)} has the messages in quarantine; when the cause is fixed, send them with "
+            f"--from {source} --until-empty --state FILE --quarantine OTHER"
+        )
 
 
 def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> int:

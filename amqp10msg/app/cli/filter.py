@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from difflib import get_close_matches
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +31,6 @@ if TYPE_CHECKING:
     from amqp10msg.delivery.filters import Filter, Reason
     from amqp10msg.message import Message
 
-# Maximum number of application properties to look for a similar name in.
-_MAX_SUGGESTIONS = 1_000
 # The colours of the verdicts, in the order of the summary.
 _VERDICT_COLORS = {"passed": "green", "stopped": "yellow", "unreadable": "red"}
 
@@ -128,6 +124,7 @@ def filter_messages(
     """
     from amqp10msg.app.cli._input import path_kind
     from amqp10msg.app.cli.convert import format_bytes
+    from amqp10msg.delivery.filters.unset_names import UnsetNames
 
     if dialect is not None and language != "sql":
         raise click.UsageError("--dialect requires --language sql")
@@ -141,7 +138,7 @@ def filter_messages(
     colored = use_color(color)
     only_messages = output is not None and str(output) == "-"
     counts: Counter[str] = Counter(dict.fromkeys(_VERDICT_COLORS, 0))
-    unset = _UnsetNames(message_filter)
+    unset = UnsetNames(message_filter)
     with Sink(output) as sink:
         if output is not None and not only_messages:
             sink.write("")  # create the file even if no message passes
@@ -169,7 +166,8 @@ def filter_messages(
                 suffix = safe(f": {explanation}") if explanation else ""
                 line = f"{safe(item.source)}: {text}{suffix}"
                 click.echo(line, color=colored, err=only_messages)
-    unset.warn()
+    for text in unset.texts():
+        print_error(f"warning: {text}")
     if as_json:
         summary = {"summary": {"messages": counts.total(), **counts}}
         click.echo(json.dumps(summary), err=only_messages)
@@ -219,33 +217,6 @@ def _decode(item: Item) -> tuple[Message | None, str]:
         return decode_whole(item.data), ""
     except AmqpError as error:
         return None, item.explained(str(error))
-
-
-class _UnsetNames:
-    """Finds the names in a filter that no message sets, which may be misspelled."""
-
-    def __init__(self, message_filter: Filter) -> None:
-        self._filter = message_filter
-        # None before the first message.
-        self._names: tuple[str, ...] | None = None
-        self._properties: set[str] = set()
-
-    def add(self, message: Message) -> None:
-        """Remove the names that a message sets."""
-        if self._names == ():
-            return
-        unset = self._filter.unset_names(message)
-        self._names = tuple(name for name in self._names or unset if name in unset)
-        room = _MAX_SUGGESTIONS - len(self._properties)
-        self._properties.update(islice(map(str, message.application_properties or ()), room))
-
-    def warn(self) -> None:
-        """Print a warning for the names that no message sets."""
-        for name in self._names or ():
-            prefix, dot, key = name.rpartition(".")
-            similar = get_close_matches(key, sorted(self._properties), 1)
-            hint = f" (did you mean {prefix}{dot}{similar[0]}?)" if similar else ""
-            print_error(f"warning: no message sets {name}{hint}")
 
 
 def _as_json(source: str, reasons: tuple[Reason, ...], fault: str) -> dict[str, Any]:

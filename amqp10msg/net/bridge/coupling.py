@@ -138,6 +138,14 @@ class Coupling:
             self._update_connections()
             lifecycle.update_duration()
             lifecycle.advance(Event.END)
+            self._intake.warn_of_unset_names()
+            context.log(
+                "route-ended",
+                ending=counts.ending,
+                received=counts.received,
+                moved=counts.accepted,
+                returned=counts.returned,
+            )
         if lifecycle.fault is not None:
             context.log("route-failed", logging.ERROR, why=str(lifecycle.fault))
             raise lifecycle.fault

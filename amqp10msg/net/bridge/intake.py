@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from amqp10msg.net.bridge.context import RouteContext
 from amqp10msg.net.bridge.ending import Ending
+from amqp10msg.net.bridge.matcher import Matcher, as_amqp10
 from amqp10msg.net.bridge.reconnecting import ClosingLinks
 from amqp10msg.net.bridge.records import Records
 from amqp10msg.net.bridge.refusals import Refusals
@@ -24,6 +25,8 @@ from amqp10msg.net.bridge.target_end import TargetEnd
 from amqp10msg.net.ends.entries import UNREADABLE
 from amqp10msg.net.ends.terms import Outcome, Oversized, Settle, SourceDelivery
 
+#: Maximum number of messages that are searched for the names in a filter that no message passes.
+_MAX_UNMATCHED_CHECKED = 1_000
 #: Why positions of a stream are skipped, for the log.
 _SKIPPED_POSITIONS_REASON = (
     "the broker delivers nothing for some positions: they are its own entries, or messages that it "
@@ -65,6 +68,8 @@ class Intake:
         self._refusals = refusals
         self._closing = closing
         self._skipped_logged = False  # whether skipped positions of the stream were logged
+        predicate = context.options.predicate
+        self._unset_names = predicate.unset_names() if isinstance(predicate, Matcher) else None
 
     def receive(self, deliveries: Sequence[SourceDelivery]) -> None:
         """Process deliveries of the source."""
@@ -186,17 +191,30 @@ class Intake:
 
     def _passes_filter(self, delivery: SourceDelivery) -> bool:
         """Whether a message passes the filter. If not, apply `RouteOptions.unmatched`."""
-        predicate = self._context.options.predicate
+        predicate, counts = self._context.options.predicate, self._context.statistics
+        if predicate is None:
+            return True
         try:
-            passes = predicate is None or predicate(message_of(delivery))
+            message = message_of(delivery)
+            passes = predicate(message)
+            if passes:
+                self._unset_names = None
+            elif self._unset_names is not None and counts.unmatched < _MAX_UNMATCHED_CHECKED:
+                self._unset_names.add(as_amqp10(message))
         except Exception as error:  # noqa: BLE001  (a hook's error quarantines the message)
             outcome = Outcome("untranslatable", "", f"filter: {error}", final=True)
             self._refusals.refuse(delivery, outcome)
             return False
         if not passes:
-            self._context.statistics.unmatched += 1
+            counts.unmatched += 1
             self._settle_unmatched(delivery)
         return passes
+
+    def warn_of_unset_names(self) -> None:
+        """If no message passed the filter, log the names in it that no message sets."""
+        if self._unset_names is not None:
+            for text in self._unset_names.texts():
+                self._context.log("filter-name-unset", logging.WARNING, why=text)
 
     def _settle_unmatched(self, delivery: SourceDelivery) -> None:
         """Settle a delivery that did not pass the filter, or release it after a pause."""

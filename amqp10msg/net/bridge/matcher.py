@@ -9,6 +9,8 @@ import attrs
 
 from amqp10msg.basic import BasicMessage
 from amqp10msg.delivery.filters import LANGUAGES
+from amqp10msg.delivery.filters.unset_names import UnsetNames
+from amqp10msg.message import Message
 from amqp10msg.translate import to_amqp10
 from amqp10msg.wire.errors import AmqpError
 
@@ -47,6 +49,14 @@ class Matcher:
 
     def __call__(self, message: Any) -> bool:
         """Return whether a message of 0-9-1 or 1.0 passes the filter."""
-        if isinstance(message, BasicMessage):
-            message = to_amqp10(message).message
-        return bool(self._filter.matches(message, now=time.time_ns() // 1_000_000))
+        now = time.time_ns() // 1_000_000
+        return bool(self._filter.matches(as_amqp10(message), now=now))
+
+    def unset_names(self) -> UnsetNames:
+        """Return an object that finds the names in the filter that no message sets."""
+        return UnsetNames(self._filter)
+
+
+def as_amqp10(message: BasicMessage | Message) -> Message:
+    """Return the message that a filter is evaluated for: the translation of a 0-9-1 message."""
+    return to_amqp10(message).message if isinstance(message, BasicMessage) else message

@@ -77,6 +77,7 @@ def run_bridge(
     show_again = None if show is None else functools.partial(_show, bridge, show, every)
 
     def stop() -> None:
+        log_event(logger, "stopping", logging.INFO)
         service.stopping()
         bridge.stop()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import os
 import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -69,14 +70,13 @@ class RouteSpec:
             )
         if target.offset is not None:
             raise ValueError(f"{target}: offset= is for sources only")
-        for end, role in ((source, "source"), (target, "target")):
-            if (
-                end.file is not None
-                and Path(end.file).resolve() == self.options.quarantine.resolve()
-            ):
+        # Unlike Path.resolve, realpath accepts a symbolic link to itself.
+        quarantine = os.path.realpath(self.options.quarantine)
+        for file, role in ((source.file, "source"), (target.file, "target")):
+            if file is not None and os.path.realpath(file) == quarantine:
                 raise ValueError(
-                    f"{end}: the {role} is also the quarantine, so a message that is refused again "
-                    "would be in it twice; give another file as quarantine (--quarantine)"
+                    f"file:{file}: the {role} is also the quarantine, so a message that is refused "
+                    "again would be in it twice; give another file as quarantine (--quarantine)"
                 )
         source_queues = _queues_of(source)
         for end, role in (
