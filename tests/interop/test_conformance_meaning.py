@@ -273,6 +273,30 @@ class Answering(corpus.Program):
         return {"typed": self.typed}
 
 
+@pytest.mark.parametrize("broken", [True, False])
+def test_lost_order_of_sections_is_noted(broken: bool) -> None:
+    cases = [
+        case
+        for case in corpus_cases()
+        if case.kind == "message"
+        and case.typed is not None
+        and (
+            (case.error is not None and case.error.rule == "section-out-of-order")
+            if broken
+            else case.id == "all-sections"
+        )
+    ]
+
+    assert (5 if broken else 1) == len(cases)
+    for case in cases:
+        result = conformance.judge(case, Answering([*case.typed[1:], *case.typed[:1]]))
+        kept = conformance.judge(case, Answering(case.typed))
+
+        assert ("note" if broken else "fail") == result.outcome, case.id
+        assert "read: the sections are in another order" == result.reason
+        assert ("pass", True) == (kept.outcome, kept.facets["kept"])
+
+
 def test_cases_of_composites_say_what_their_bytes_say() -> None:
     """Also those that break a declaration, which a codec without declarations reads."""
     cases = [case for case in corpus_cases() if case.kind == "composite" and case.typed is not None]
