@@ -310,6 +310,12 @@ def test_request_addresses_are_refused_without_a_service(address: str) -> None:
         connection.close()
 
 
+def test_batch_of_this_process_is_unpacked(server: Server) -> None:
+    assert 2 == server.publish("orders", wrap([Message("one"), Message("two")]))
+
+    assert ["one", "two"] == [message.text() for message in server.messages("orders")]
+
+
 def test_batch_is_accepted_completely_or_refused(server: Server) -> None:
     good = Message("x")
     batch = wrap([good, good]).encode()

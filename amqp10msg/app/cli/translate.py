@@ -6,6 +6,7 @@ A 0-9-1 message is encoded as the payload of its content header frame, followed 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -175,7 +176,8 @@ def _show_result(translated: _TranslationResult, colored: bool) -> None:
     screen = console(colored)
     source = safe(translated.source)
     if translated.fault:
-        screen.print(Text(f"{source}: refused: {safe(translated.fault)}", style="red"))
+        reason = _without_repeated_verdict(safe(translated.fault))
+        screen.print(Text(f"{source}: refused: {reason}", style="red"))
         return
     lost_count = sum(loss.is_permanent for loss in translated.losses)
     size = len(translated.record["raw"]) // 2
@@ -382,12 +384,17 @@ def _show_differences(
     screen.print()
 
 
+def _without_repeated_verdict(reason: str) -> str:
+    """Return the reason of a refusal without the word that the commands put before it."""
+    return re.sub(r"(^|: )refused: ", r"\1", reason, count=1)
+
+
 def _refusal_line(result: dict[str, str]) -> Padding:
     """Return the reason for which a profile refuses a message, as an indented line."""
     from rich.padding import Padding
     from rich.text import Text
 
-    reason = result[_REFUSED_KEY].replace(": refused: ", ": ", 1)
+    reason = _without_repeated_verdict(result[_REFUSED_KEY])
     hint = "; give the name of the connection's user with --user" if "'s user" in reason else ""
     return Padding(Text(f"refused: {reason}{hint}", style="red"), (0, 0, 0, 5), expand=False)
 

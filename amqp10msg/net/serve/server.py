@@ -262,11 +262,14 @@ class Server(ServerOptions):
             if nodes.is_topic(address):
                 return len(publish_to(nodes.subscriptions(address), message))
             node = self._node(nodes, address)
-            octets = message.encode() if isinstance(message, Message) else message
-            published = self.broker.extension.publish(address, octets)
+            if isinstance(message, Message):
+                octets, message_format = message.encode(), message.message_format
+            else:
+                octets, message_format = message, 0
+            published = self.broker.extension.publish(address, octets, message_format)
             if published is not None:
                 return max((number for _, number in published), default=0)
-            return node.publish(octets)
+            return node.publish(octets, message_format=message_format)
 
         return self.call(publish)
 
