@@ -14,7 +14,16 @@ import pytest
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
-from amqp10msg import AmqpError, AmqpSequence, AmqpValue, Data, EncodeError, Message, Properties
+from amqp10msg import (
+    AmqpError,
+    AmqpSequence,
+    AmqpValue,
+    Data,
+    EncodeError,
+    Header,
+    Message,
+    Properties,
+)
 from bench.messages import GENERAL, GENERAL_VALUE, REFERENCE
 
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
@@ -77,6 +86,13 @@ def test_fast_conversion_equals_compared_conversion(message: Message) -> None:
             made, lost = convert._convert_and_compare(decoded)
             assert [] == lost
             assert bytes(made.encode()) == bytes(quick.encode())
+
+
+def test_sections_with_symbolic_descriptors_are_kept() -> None:
+    octets = b"\0\xa3\x10amqp:header:list\xc0\x02\x01\x41\0\x53\x77\xa1\x01x"
+    message = Message.decode(octets)
+
+    assert Message("x", header=Header(durable=True)) == from_proton(to_proton(message))
 
 
 def test_common_messages_use_the_fast_conversion() -> None:

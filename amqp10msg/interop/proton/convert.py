@@ -416,9 +416,10 @@ def _convert_fast(message: Message) -> proton.Message | None:
     if not is_preserved:
         return None
     proton_message: Any = proton.Message()
+    # Proton skips sections with symbolic descriptors: pass each one with its numeric descriptor.
     head = b"".join(
-        octets[start:end]
-        for code, start, _, end in parts_of(octets, lenient=False)
+        b"\0\x53" + bytes((code,)) + octets[start:end]
+        for code, _, start, end in parts_of(octets, lenient=False)
         if code in _HEADER_AND_PROPERTIES_CODES
     )
     if head:
