@@ -95,6 +95,12 @@ def test_sections_with_symbolic_descriptors_are_kept() -> None:
     assert Message("x", header=Header(durable=True)) == from_proton(to_proton(message))
 
 
+def test_map_with_nan_key_is_as_decoded() -> None:
+    message = from_proton(proton.Message(body={float("nan"): 1}))
+
+    assert same_message(Message.decode(message.encode()), message)
+
+
 def test_common_messages_use_the_fast_conversion() -> None:
     for octets in (GENERAL, REFERENCE):
         assert convert._convert_fast(Message.decode(octets)) is not None

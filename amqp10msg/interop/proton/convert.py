@@ -145,7 +145,10 @@ def _from_proton_value(value: Any) -> Any:
     if isinstance(value, dict):
         pairs = [(_from_proton_value(key), _from_proton_value(item)) for key, item in value.items()]
         result = dict(pairs)
-        return result if len(result) == len(pairs) else AmqpMap(pairs)
+        # An AmqpMap, as decoding returns it, for equal keys and for NaN, which a dict cannot find.
+        if len(result) != len(pairs) or any(key != key for key in result):  # noqa: PLR0124  (NaN)
+            return AmqpMap(pairs)
+        return result
     if issubclass(cls, proton.Array):
         if value.type not in _ARRAY_TYPES:
             raise EncodeError(
