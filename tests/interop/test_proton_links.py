@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import attrs
@@ -42,12 +44,6 @@ from amqp10msg.interop.proton import (  # noqa: E402  (needs proton)
 from tests.interop.proton_nodes import TIMEOUT, Client, Node, exchange, listening  # noqa: E402
 
 pytestmark = pytest.mark.once
-WIDE = bytes.fromhex(
-    # Header, properties and data with the widest descriptors, sizes and encodings.
-    "00 80 0000000000000070 d0 00000008 00000002 56 01 50 04"
-    "00 80 0000000000000073 d0 0000000c 00000001 b1 00000003 6d2d31"
-    "00 80 0000000000000075 b0 00000005 68656c6c6f"
-)
 # What proton itself would change or lose, and an ordinary one.
 EXACT = {
     "ordinary": Message(
@@ -57,7 +53,11 @@ EXACT = {
     "footer": Message(b"x", footer={"x-opt-crc-32": UInt(5)}).encode(),
     "several data sections": Message([Data(b"a"), Data(b""), Data(b"b")]).encode(),
     "several sequences": Message([AmqpSequence([1]), AmqpSequence([2])]).encode(),
-    "wide encodings": WIDE,
+    "widest descriptors, sizes and encodings": bytes.fromhex(
+        "00 80 0000000000000070 d0 00000008 00000002 56 01 50 04"
+        "00 80 0000000000000073 d0 0000000c 00000001 b1 00000003 6d2d31"
+        "00 80 0000000000000075 b0 00000005 68656c6c6f"
+    ),
     "symbolic descriptors": b"\0\xa3\x10amqp:data:binary\xa0\x01x",
     "null body": Message(AmqpValue(None)).encode(),
     "nested described": Message(
@@ -71,22 +71,17 @@ EXACT = {
 
 def test_exact_octets_go_from_proton_to_proton_and_back() -> None:
     octets = list(EXACT.values())
+    messages = list(map(Message.decode, octets))
     node = Node(outgoing=octets)
 
-    client = exchange(
-        node, lambda address: Client(address, map_messages(octets), expect=len(octets))
-    )
+    client = exchange(node, lambda address: Client(address, messages, expect=len(octets)))
 
     assert octets == [message.encode() for message in node.received]
     assert octets == [message.encode() for message in client.received]
-    assert map_messages(octets) == node.received == client.received
+    assert messages == node.received == client.received
     assert [(proton.Delivery.ACCEPTED, None)] * len(octets) == client.outcomes
     assert [proton.Delivery.ACCEPTED] * len(octets) == node.outcomes
     assert [(str(n + 1), False) for n in range(len(octets))] == node.deliveries
-
-
-def map_messages(octets: list[bytes]) -> list[Message]:
-    return [Message.decode(one) for one in octets]
 
 
 def test_proton_itself_would_change_them() -> None:
@@ -99,79 +94,32 @@ def test_proton_itself_would_change_them() -> None:
         assert octets != bytes(theirs.encode()), name
 
 
-def test_message_that_breaks_the_rules_is_received_leniently() -> None:
-    body, header = Message("x").encode(), Message(header=Header(durable=True)).encode()
-    node = Node(strict=False)
-
-    exchange(node, lambda address: Client(address, [body + header]))
-
-    (message,) = node.received
-    assert body + header == message.encode()
-    assert Header(durable=True) == message.header
-
-
 class FaultKeeper(Node):
     def on_decode_error(self, _: Any, error: DecodeError) -> None:
         self.faults.append(error)
 
 
-def test_undecodable_delivery_is_rejected_with_the_condition(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    node = Node(limits=Limits(size=100))
-    good = Message("x").encode()
-
-    client = exchange(node, lambda address: Client(address, [b"\0\x53", bytes(101), good]))
-
-    assert [
-        (proton.Delivery.REJECTED, "amqp:decode-error"),
-        (proton.Delivery.REJECTED, "amqp:resource-limit-exceeded"),
-        (proton.Delivery.ACCEPTED, None),
-    ] == client.outcomes
-    assert [good] == [message.encode() for message in node.received]
-    assert 2 == caplog.text.count("rejected a delivery")
-
-
-def test_on_decode_error_receives_the_octets() -> None:
-    node = FaultKeeper()
-
-    client = exchange(node, lambda address: Client(address, [b"\0\x53"]))
-
-    assert [b"\0\x53"] == [error.data for error in node.faults]
-    assert [(proton.Delivery.ACCEPTED, None)] == client.outcomes
-    assert [] == node.received
-
-
 class Judge(Node):
+    """Does what the text of a message names."""
+
     def on_message(self, event: Any) -> None:
-        match event.message.text():
-            case "reject":
+        super().on_message(event)
+        match event.message.body:
+            case AmqpValue("reject"):
                 raise handlers.Reject
-            case "release":
+            case AmqpValue("release"):
                 raise handlers.Release
-            case "close":
+            case AmqpValue("close"):
                 event.link.close()
 
 
-def test_outcomes_equal_protons_handler() -> None:
-    client = exchange(
-        Judge(),
-        lambda address: Client(address, [Message("reject"), Message("release"), Message("")]),
-    )
-
-    assert [
-        proton.Delivery.REJECTED,
-        proton.Delivery.MODIFIED,
-        proton.Delivery.ACCEPTED,
-    ] == [state for state, _ in client.outcomes]
-
-
 class Hesitant(Node):
-    """Decides about both of two messages when the second is here."""
+    """Settles both of two messages when it has the second one."""
 
     first: Any = None
 
     def on_message(self, event: Any) -> None:
+        super().on_message(event)
         if self.first is None:
             self.first = event.delivery
         else:
@@ -179,32 +127,60 @@ class Hesitant(Node):
             self.release(event.delivery)
 
 
-def test_without_auto_accept_nothing_is_settled_that_the_handler_does_not_settle() -> None:
-    client = exchange(
-        Hesitant(auto_accept=False), lambda address: Client(address, [Message("a"), Message("b")])
-    )
-
-    assert [proton.Delivery.REJECTED, proton.Delivery.MODIFIED] == [
-        state for state, _ in client.outcomes
-    ]
-
-
-def test_delivery_after_link_close_is_released() -> None:
-    client = exchange(Judge(), lambda address: Client(address, [Message("close"), Message("late")]))
-
-    assert proton.Delivery.ACCEPTED == client.outcomes[0][0]
-    assert proton.Delivery.RELEASED == client.outcomes[1][0]
-
-
-def test_message_larger_than_the_window_is_received_in_pieces() -> None:
+def small_window() -> Node:
     node = Node()
     node.capacity = 65_536
-    octets = EXACT["one mebibyte"]
+    return node
 
-    client = exchange(node, lambda address: Client(address, [octets, b"", octets]))
 
-    assert [octets, b"", octets] == [message.encode() for message in node.received]
-    assert [proton.Delivery.ACCEPTED] * 3 == [state for state, _ in client.outcomes]
+STATES = {
+    getattr(proton.Delivery, name): name
+    for name in ("ACCEPTED", "REJECTED", "RELEASED", "MODIFIED")
+}
+REVERSED = Message("x").encode() + Message(header=Header(durable=True)).encode()
+BAD, LARGE, LARGER = b"\0\x53", EXACT["one mebibyte"], Message(bytes(2**21)).encode()
+A, REJECT, RELEASE, CLOSE = (Message(text).encode() for text in ("a", "reject", "release", "close"))
+
+# The node, the messages sent to it, and their outcomes, with the condition.
+OUTCOMES: list[tuple[Callable[[], Node], dict[bytes, str]]] = [
+    (Node, {REVERSED: "REJECTED amqp:decode-error"}),
+    (lambda: Node(strict=False), {REVERSED: "ACCEPTED"}),
+    (
+        lambda: Node(limits=Limits(size=100)),
+        {
+            BAD: "REJECTED amqp:decode-error",
+            bytes(101): "REJECTED amqp:resource-limit-exceeded",
+            A: "ACCEPTED",
+        },
+    ),
+    (FaultKeeper, {BAD: "ACCEPTED", A: "ACCEPTED"}),
+    # As with proton's handler.
+    (Judge, {REJECT: "REJECTED", RELEASE: "MODIFIED", A: "ACCEPTED"}),
+    (Judge, {CLOSE: "ACCEPTED", A: "RELEASED"}),
+    (lambda: Hesitant(auto_accept=False), {A: "REJECTED", REJECT: "MODIFIED"}),
+    (small_window, {LARGE: "ACCEPTED", b"": "ACCEPTED", LARGER: "ACCEPTED"}),
+]
+
+
+@pytest.mark.parametrize("make_node, outcomes", OUTCOMES)
+def test_outcomes_of_deliveries(
+    make_node: Callable[[], Node], outcomes: dict[bytes, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    node = make_node()
+
+    client = exchange(node, lambda address: Client(address, [*outcomes]))
+
+    assert [*outcomes.values()] == [
+        " ".join(filter(None, (STATES[state], condition))) for state, condition in client.outcomes
+    ]
+    received = [
+        octets
+        for octets, outcome in outcomes.items()
+        if octets != BAD and "amqp:" not in outcome and outcome != "RELEASED"
+    ]
+    assert received == [message.encode() for message in node.received]
+    assert [BAD] * isinstance(node, FaultKeeper) == [error.data for error in node.faults]
+    assert str(outcomes).count("amqp:") == caplog.text.count("rejected a delivery")
 
 
 class Raw(Node):
@@ -288,32 +264,43 @@ def test_receive_waits_for_all_of_a_delivery() -> None:
     assert [5, 5] == [message.message_format for message in node.received]
 
 
-def test_message_format_is_refused_because_proton_sends_0() -> None:
+# A message that is refused, the error, its text and its path, and a message that is sent.
+REFUSED: list[tuple[Message, type[Exception], str, str, Message]] = [
+    # Proton sends the message-format 0.
+    (Message(b"x", message_format=5), EncodeError, "0 instead of 0x5", "message-format", Message()),
+    # The peer's limit is 1,024 bytes.
+    (Message(bytes(1021)), EncodeError, "1029 bytes exceed .* 1024", "", Message(bytes(1016))),
+    (Message("settled"), ValueError, "SND_UNSETTLED", "", Message()),
+]
+
+
+@pytest.mark.parametrize("refused, error, text, path, message", REFUSED)
+def test_message_that_cannot_be_sent_is_refused(
+    refused: Message, error: type[Exception], text: str, path: str, message: Message
+) -> None:
     frames: list[str] = []
 
-    class Traced(Client):
+    class Refusing(Client):
         def on_connection_opened(self, event: Any) -> None:
             event.transport.trace(proton.Transport.TRACE_FRM)
             event.transport.tracer = lambda _, text: frames.append(text)
 
         def send(self, sender: Any, message: Any) -> None:
-            with pytest.raises(EncodeError, match="0x80013700") as caught:
-                send(sender, message)
-            assert "message-format" == caught.value.path
-            send(sender, message.encode())
+            with pytest.raises(error, match=text) as caught:
+                send(sender, refused, settled=refused.body == AmqpValue("settled"))
+            assert path == getattr(caught.value, "path", "")
+            send(sender, message)
 
-    batch = Message(b"x", message_format=0x80013700)
     node = Node()
+    node.longest = 1024
 
-    exchange(node, lambda address: Traced(address, [batch]))
+    client = exchange(
+        node, lambda address: Refusing(address, [message], link_option=reactor.AtLeastOnce())
+    )
 
-    assert 0 == node.received[0].message_format
-    assert ["message-format=0x0"] == [
-        field.strip(",]")
-        for frame in frames
-        for field in frame.split()
-        if field.startswith("message-format=")
-    ]
+    assert [message] == node.received
+    assert [(proton.Delivery.ACCEPTED, None)] == client.outcomes
+    assert ["message-format=0x0"] == re.findall(r"message-format=\w+", "".join(frames))
 
 
 @pytest.mark.parametrize("settled, option", [(True, None), (False, reactor.AtMostOnce())])
@@ -321,10 +308,6 @@ def test_settled_deliveries_have_no_outcome(settled: bool, option: Any) -> None:
     class Settling(Client):
         def send(self, sender: Any, message: Any) -> None:
             send(sender, message, tag=b"settled", settled=settled)
-            self.outcomes.append((None, None))
-            self.on_sent()
-
-        def on_sent(self) -> None:
             self.timer.cancel()
             self.sender.close()
 
@@ -333,63 +316,37 @@ def test_settled_deliveries_have_no_outcome(settled: bool, option: Any) -> None:
 
     node = Node()
 
-    exchange(node, lambda address: Settling(address, [Message("x")], link_option=option))
+    client = exchange(node, lambda address: Settling(address, [Message("x")], link_option=option))
 
     assert [("settled", True)] == node.deliveries
+    assert [] == client.outcomes
 
 
-def test_settled_is_refused_on_a_link_that_sends_unsettled() -> None:
-    class Settling(Client):
-        def send(self, sender: Any, message: Any) -> None:
-            with pytest.raises(ValueError, match="SND_UNSETTLED"):
-                send(sender, message, settled=True)
-            send(sender, message)
-
-    node = Node()
-
-    client = exchange(
-        node, lambda address: Settling(address, [Message("x")], link_option=reactor.AtLeastOnce())
-    )
-
-    assert [(proton.Delivery.ACCEPTED, None)] == client.outcomes
-
-
-def test_message_larger_than_the_peers_limit_is_refused() -> None:
-    class Careful(Client):
-        def send(self, sender: Any, message: Any) -> None:
-            with pytest.raises(EncodeError, match=r"1029 bytes exceed .* 1024"):
-                send(sender, Message(bytes(1021)))
-            send(sender, message)
-
-    node = Node()
-    node.longest = 1024
-    fits = Message(bytes(1016))
-
-    exchange(node, lambda address: Careful(address, [fits]))
-
-    assert 1024 == len(fits.encode())
-    assert [fits] == node.received
+@contextmanager
+def blocking(node: Node) -> Iterator[Any]:
+    with listening(node) as address:
+        connection = utils.BlockingConnection(address, timeout=TIMEOUT)
+        try:
+            yield connection
+        finally:
+            connection.close()
 
 
 def test_blocking_connection_sends_and_receives_exact_octets() -> None:
     octets = [EXACT["footer"], EXACT["several data sections"]]
     node = FaultKeeper(outgoing=[b"not a message", *octets])
 
-    with listening(node) as address:
-        connection = utils.BlockingConnection(address, timeout=TIMEOUT)
-        try:
-            sender = connection.create_sender("queue")
-            sender.send(sendable(octets[0]))
-            sender.send(sendable(Message.decode(octets[1])))
-            receiver = connection.create_receiver("queue", credit=0)
-            install(receiver.fetcher)
-            with pytest.raises(DecodeError):
-                receiver.receive()
-            received = [receiver.receive() for _ in octets]
-            receiver.accept()
-            receiver.accept()
-        finally:
-            connection.close()
+    with blocking(node) as connection:
+        sender = connection.create_sender("queue")
+        sender.send(sendable(octets[0]))
+        sender.send(sendable(Message.decode(octets[1])))
+        receiver = connection.create_receiver("queue", credit=0)
+        install(receiver.fetcher)
+        with pytest.raises(DecodeError):
+            receiver.receive()
+        received = [receiver.receive() for _ in octets]
+        receiver.accept()
+        receiver.accept()
 
     assert octets == [message.encode() for message in node.received]
     assert octets == [message.encode() for message in received]
@@ -399,25 +356,16 @@ def test_blocking_connection_sends_and_receives_exact_octets() -> None:
 @pytest.mark.parametrize("credit", [1, 10])
 def test_install_refuses_a_receiver_with_messages_that_proton_has_decoded(credit: int) -> None:
     """The first message would be one of proton's, without its footer."""
-    with listening(Node(outgoing=[EXACT["footer"]] * 20)) as address:
-        connection = utils.BlockingConnection(address, timeout=TIMEOUT)
-        try:
-            receiver = connection.create_receiver("queue", credit=credit)
-            connection.wait(lambda: receiver.fetcher.has_message)
-            with pytest.raises(ValueError, match="create the receiver with credit=0"):
-                install(receiver.fetcher)
-        finally:
-            connection.close()
+    with blocking(Node(outgoing=[EXACT["footer"]] * 20)) as connection:
+        receiver = connection.create_receiver("queue", credit=credit)
+        connection.wait(lambda: receiver.fetcher.has_message)
+        with pytest.raises(ValueError, match="create the receiver with credit=0"):
+            install(receiver.fetcher)
 
 
 def test_blocking_send_tells_a_rejection() -> None:
-    with listening(Node()) as address:
-        connection = utils.BlockingConnection(address, timeout=TIMEOUT)
-        try:
-            with pytest.raises(utils.SendException):
-                connection.create_sender("queue").send(sendable(b"\0\x53"))
-        finally:
-            connection.close()
+    with blocking(Node()) as connection, pytest.raises(utils.SendException):
+        connection.create_sender("queue").send(sendable(BAD))
 
 
 def test_handler_precedes_other_handlers_of_proton() -> None:
