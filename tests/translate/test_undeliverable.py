@@ -38,7 +38,6 @@ from amqp10msg.translate import (
     PROFILES,
     Circumstances,
     TranslationError,
-    encoded_to_basic,
     to_amqp10,
     to_basic,
 )
@@ -278,26 +277,6 @@ def test_header_that_the_broker_replaces_is_reported(profile: Any, name: str) ->
     ]
 
 
-@pytest.mark.parametrize("profile", ["rabbitmq-3.10", "rabbitmq-3.10-stream"])
-@pytest.mark.parametrize("address", ["amq.rabbitmq.reply-to", "/queue/amq.rabbitmq.reply-to"])
-def test_rabbitmq_3_10_refuses_the_address_of_direct_replies(profile: Any, address: str) -> None:
-    message = Message(b"x", properties=Properties(reply_to=address))
-
-    with pytest.raises(TranslationError, match=r"properties.reply-to: publishing fails \(406\)"):
-        to_basic(message, profile)
-    with pytest.raises(TranslationError, match=r"properties\.reply-to: publishing fails"):
-        encoded_to_basic(message.encode(), profile)
-    other = Message(b"x", properties=Properties(reply_to=address + "x"))
-    assert "amq.rabbitmq.reply-tox" == to_basic(other, profile).message.properties.reply_to
-
-
-@pytest.mark.parametrize("profile", [name for name in PROFILES if name.startswith("rabbitmq")])
-@pytest.mark.parametrize("address", ["amq.rabbitmq.reply-to", b"amq.rabbitmq.reply-to"])
-def test_direct_replies_over_0_9_1_are_refused(profile: Any, address: Any) -> None:
-    with pytest.raises(TranslationError, match=r"properties\.reply-to: publishing fails"):
-        to_amqp10(BasicMessage(BasicProperties(reply_to=address)), profile)
-
-
 @pytest.mark.parametrize("profile", [name for name in PROFILES if name != "lossless"])
 def test_delivery_count_is_reported(profile: Any) -> None:
     message = Message(b"x", header=Header(durable=True, delivery_count=3))
@@ -315,16 +294,3 @@ def test_section_that_a_stream_of_3_10_does_not_store_is_reported(letter: str, v
     made = to_amqp10(BasicMessage(BasicProperties(headers=headers)), "rabbitmq-3.10-stream")
 
     assert ["headers['x-amqp-1.0-footer']"] == [loss.path for loss in made.losses]
-
-
-@pytest.mark.parametrize("profile", ["rabbitmq-4.0", "rabbitmq-4.3"])
-def test_data_that_is_text_is_read_only_if_no_value_follows(profile: Any) -> None:
-    """As seen on RabbitMQ 4.0.5 and 4.3.6, which deliver the value alone."""
-    text, value = bytes.fromhex("005375a100"), bytes.fromhex("00537740")
-    properties = BasicProperties(type="amqp-1.0")
-
-    made = to_amqp10(BasicMessage(properties, text + value), profile)
-    assert made.message.encode().endswith(value)
-    assert text not in made.message.encode()
-    with pytest.raises(TranslationError, match=r"^body: the type 'amqp-1.0' makes RabbitMQ read"):
-        to_amqp10(BasicMessage(properties, text), profile)
