@@ -117,15 +117,6 @@ class TestHelp:
         assert ran >= 12
 
 
-def test_os_error_is_one_line_with_status_1(tmp_path: Path) -> None:
-    result = CliRunner().invoke(
-        main, ["convert", "--out", "hex", OCTETS.hex(), "-o", str(tmp_path / "no" / "file")]
-    )
-
-    assert 1 == result.exit_code
-    assert f"amqp10msg: {tmp_path}/no/file: No such file or directory\n" == result.stderr
-
-
 @given(
     command=st.sampled_from([*COMMANDS[:6], *COMMANDS[7:9]]),
     options=st.lists(

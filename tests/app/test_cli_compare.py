@@ -229,11 +229,6 @@ def test_number_of_groups_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert 3 == json.loads(last)["summary"]["differences_left_out"]
 
 
-@pytest.mark.parametrize("arguments", [(), (DATA,), ("-", "-"), (DATA, DATA, DATA)])
-def test_wrong_arguments(arguments: tuple[str, ...]) -> None:
-    assert 2 == run(*arguments).exit_code
-
-
 def test_terminal_gets_colors() -> None:
     result = CliRunner().invoke(main, ["compare", "--color", DATA, "005375a00179"], color=True)
 

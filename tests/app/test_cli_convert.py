@@ -113,21 +113,6 @@ def test_arbitrary_bytes_convert_to_byte_formats(octets: bytes) -> None:
         assert (octets or b"\0") == back.stdout_bytes
 
 
-def test_raw_output_of_several_messages_is_refused() -> None:
-    result = run("convert", "--out", "raw", OCTETS.hex(), OTHER.hex())
-
-    assert 1 == result.exit_code
-    assert "raw bytes do not delimit messages: use prefixed, jsonl or hex" in result.stderr
-
-
-def test_malformed_bytes_have_no_notation() -> None:
-    result = run("convert", "--out", "typed", OCTETS[:-1].hex())
-
-    assert (1, "") == (result.exit_code, result.stdout)
-    assert result.stderr.startswith("amqp10msg: the argument: at byte ")
-    assert 1 == result.stderr.count("\n")
-
-
 # A message that cannot be read to its end, and has an earlier fault: a map in place of the header's
 # list, or a priority of a wrong type.
 @pytest.mark.parametrize("octets", ["005370c102014100537709", "005370c0050240500353447700"])
@@ -201,23 +186,6 @@ class TestEncode:
         assert [Message(1), Message(2)] == [
             Message.decode(bytes.fromhex(line)) for line in result.stdout.splitlines()
         ]
-
-    @pytest.mark.parametrize(
-        "text, error",
-        [
-            ("{oops", "the argument: not JSON: Expecting property name enclosed in double quotes"),
-            ('{"boddy": 1}', "the argument: $.boddy: there is no such section"),
-            ('{"header": {"priority": 256}}', "the argument: $.header.priority: "),
-            ('[["data", 5]]', "the argument: $[0][1]: "),
-            ('{"raw": "00"}', "the argument: $.raw: there is no such section"),
-        ],
-    )
-    def test_errors_contain_the_position(self, text: str, error: str) -> None:
-        result = run("encode", text)
-
-        assert (1, "") == (result.exit_code, result.stdout)
-        assert f"amqp10msg: {error}" in result.stderr
-        assert 1 == result.stderr.count("\n")
 
 
 def test_several_values_keep_their_order() -> None:

@@ -165,13 +165,6 @@ def test_syntax_error_is_shown_with_a_caret(arguments: list[str], excerpt: str, 
     assert result.stderr.startswith(f"{excerpt}amqp10msg filter: {error}")
 
 
-def test_no_messages_is_a_failure(tmp_path: Path) -> None:
-    result = run("a = 1", tmp_path)
-
-    assert 1 == result.exit_code
-    assert "amqp10msg: the input contains no messages\n" == result.stderr
-
-
 def test_colour_option() -> None:
     assert "\x1b[" not in run("--no-color", "n = 5", RED.hex()).stdout
     assert "\x1b[32m" in run("--color", "n = 5", RED.hex()).stdout
@@ -187,9 +180,6 @@ def test_dialect_selects_a_broker() -> None:
         for dialect in ("rabbitmq", "rabbitmq-4.3", "oasis")
     }
     assert {"rabbitmq": 0, "rabbitmq-4.3": 1, "oasis": 0} == found
-    refused = run("--dialect", "oasis", "a = 1", data=RED)
-    assert 2 == refused.exit_code
-    assert "--dialect requires --language sql" in refused.output
 
 
 NAMED = Message(application_properties={"colour": "red"}, subject="s", priority=7).encode()

@@ -156,12 +156,6 @@ class TestViews:
             == result.stderr
         )
 
-    def test_malformed_bytes_have_no_json(self) -> None:
-        result = inspect("--json", OCTETS[:-1].hex())
-
-        assert (1, "") == (result.exit_code, result.stdout)
-        assert 1 == result.stderr.count("\n")
-
     def test_page_shows_malformed_bytes(self) -> None:
         result = inspect("--html", OCTETS[:-1].hex())
 
@@ -307,13 +301,6 @@ def test_several_messages_have_titles_and_a_bad_one_hides_no_other(tmp_path: Pat
     first, second = result.stderr.splitlines()
     assert first.startswith(f"amqp10msg: {file}:2: at byte ")
     assert second.startswith(f"amqp10msg: {file}:3: 'raw' cannot be decoded: not hex")
-
-
-def test_empty_folder(tmp_path: Path) -> None:
-    result = inspect(str(tmp_path))
-
-    assert 1 == result.exit_code
-    assert "amqp10msg: the input contains no messages\n" == result.stderr
 
 
 def test_output_goes_to_a_file_without_colour_unless_asked_for(tmp_path: Path) -> None:

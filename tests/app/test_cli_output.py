@@ -154,15 +154,6 @@ def test_read_only_file_is_not_replaced(tmp_path: Path) -> None:
     assert f"amqp10msg: {file}: Permission denied\n" == result.stderr
 
 
-def test_missing_folder_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "none" / "out"
-
-    result = run("convert", "--out", "hex", OCTETS.hex(), "-o", str(file))
-
-    assert 1 == result.exit_code
-    assert f"amqp10msg: {file}: No such file or directory\n" == result.stderr
-
-
 @pytest.mark.skipif(not Path("/dev/null").is_char_device(), reason="there is no such device here")
 def test_device_is_written_directly() -> None:
     assert 0 == run("convert", "--out", "hex", OCTETS.hex(), "-o", "/dev/null").exit_code

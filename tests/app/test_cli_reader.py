@@ -310,26 +310,6 @@ class TestHints:
 
 
 @pytest.mark.parametrize(
-    "arguments, line",
-    [
-        (["inspect", "--jsn", "00"], "amqp10msg inspect: No such option '--jsn'"),
-        (
-            ["convert", "00"],
-            "amqp10msg convert: Missing option '--out'. Choose from: typed,",
-        ),
-        (["inspect", "--html", "--json", "00"], "--json and --html cannot be combined"),
-        (["inspct"], "amqp10msg: No such command 'inspct'"),
-    ],
-)
-def test_usage_errors_are_one_plain_line(arguments: list[str], line: str) -> None:
-    result = run(*arguments)
-
-    assert (2, 1) == (result.exit_code, result.stderr.count("\n"))
-    assert line in result.stderr
-    assert "\\x" not in result.stderr
-
-
-@pytest.mark.parametrize(
     "text, octets", [('"hi"', "a1026869"), ("5", "5505"), ("true", "41"), ('{"body": 1}', None)]
 )
 def test_encode_takes_any_json(text: str, octets: str | None) -> None:

@@ -24,14 +24,44 @@ BRIDGE = "bridge --from amqp://h/q --to amqp://h/q"
 WATCHED = "bridge --to amqp://h/q --report r.json --from"
 MIGRATE = "migrate amqp091://h amqp091://h"
 CHECK = "migrate-check amqp091://u:s3cr3t@127.0.0.1:1"
-PIPELINE = "pipeline decode messages.jsonl out"
+DECODE = "pipeline decode messages.jsonl"
+PIPELINE = f"{DECODE} out"
+X = Message("x").encode().hex()
+CUT = X[:-2]
 
 # The command line, the exit status, and what standard error must contain.
 REFUSED = [
     ("nothing", 2, "amqp10msg: No such command 'nothing' (see amqp10msg --help)\n"),
     ("--nothing", 2, "amqp10msg: No such option"),
     ("inspect --width", 2, "amqp10msg inspect: No such option"),
-    ("convert 00", 2, "amqp10msg convert: Missing option '--out'"),
+    ("inspct", 2, "amqp10msg: No such command 'inspct'. Did you mean 'inspect'?"),
+    ("inspect --html --json 00", 2, "--json and --html cannot be combined"),
+    (f"inspect --json {CUT}", 1, "amqp10msg: the argument: at byte 5 (amqp-value): "),
+    ("convert 00", 2, "amqp10msg convert: Missing option '--out'. Choose from: typed, plain,"),
+    (f"convert --out typed {CUT}", 1, "amqp10msg: the argument: at byte 5 (amqp-value): "),
+    (
+        f"convert --out raw {X} {X} -o no.bin",
+        1,
+        "raw bytes do not delimit messages: use prefixed, jsonl or hex",
+    ),
+    (f"convert --out hex {X} -o no/file", 1, "amqp10msg: no/file: No such file or directory\n"),
+    *(
+        (
+            f"""convert --out hex '{{"type": "Buffer", "data": [0, {item}]}}'""",
+            *(1, "item 1 of the Buffer must be 0 to 255"),
+        )
+        for item in ("256", "-1", '"a"', "1.5", "true")
+    ),
+    ("compare", 2, "Missing argument 'A'"),
+    (f"compare {X}", 2, "Missing argument 'B'"),
+    ("compare - -", 2, "A and B cannot both be standard input"),
+    (f"compare {X} {X} {X}", 2, "Got unexpected extra argument"),
+    ("diff-profiles ff", 1, "amqp10msg: the argument: at byte 0: 0xFF is not a format code"),
+    (f"filter --dialect oasis 'a = 1' {X}", 2, "--dialect requires --language sql"),
+    *(
+        (f"{command} empty", 1, "amqp10msg: the input contains no messages\n")
+        for command in ("inspect", "validate", "filter 'a = 1'")
+    ),
     ("convert --out x 00", 2, "amqp10msg convert: Invalid value for '--out': 'x' is"),
     ("validate --max-size 0 00", 2, "amqp10msg validate: Invalid value for '--max-size'"),
     (
@@ -46,6 +76,16 @@ REFUSED = [
     ),
     ("validate --report no/where.html 00", 2, "--report: the folder no does not exist (see"),
     ("encode 0053", 2, "no such file, and not JSON: '0053'"),
+    *(
+        (f"encode '{text}'", 1, f"amqp10msg: the argument: {error}")
+        for text, error in (
+            ("{oops", "not JSON: Expecting property name enclosed in double quotes"),
+            ('{"boddy": 1}', "$.boddy: there is no such section"),
+            ('{"header": {"priority": 256}}', "$.header.priority: "),
+            ('[["data", 5]]', "$[0][1]: "),
+            ('{"raw": "00"}', "$.raw: there is no such section"),
+        )
+    ),
     ("translate --to 0-9-1 --profile no 00", 2, "'no' is not one of"),
     ("conformance run --peer no-such-peer", 2, "'no-such-peer'"),
     ("conformance run --peer no-such-peer", 2, "this-library"),
@@ -109,6 +149,9 @@ REFUSED = [
     (f"{CHECK} --queue q --report x.txt", 2, "must end in .json or .html"),
     (f"{CHECK} --management ftp://h", 2, "the URL of a management API must be like"),
     (f"{CHECK} --management http://127.0.0.1:1", 1, "http://127.0.0.1:1/api/queues/%2F:"),
+    (f"{DECODE} empty", 2, "empty exists already: add --overwrite"),
+    (f"{DECODE} s3://key:s3cr3t@lake/out", 2, "a URL s3:// must not contain credentials"),
+    (f"{DECODE} s3a://lake/out", 2, "s3a:// is a file system of Spark"),
     *(
         (f"{PIPELINE} --max-quarantine '{bound}'", 2, "must be a share such as 0.5%")
         for bound in ("101%", "-1", "half", "0.5", "", "%")
@@ -135,8 +178,9 @@ def test_command_line_is_refused(
     if command in NEEDS:
         pytest.importorskip(NEEDS[command])
     monkeypatch.chdir(tmp_path)
+    Path("empty").mkdir()
     Path("notes.txt").write_text("neither a key nor a user\n")
-    Path("messages.jsonl").write_text(f'{{"raw": "{Message("x").encode().hex()}"}}\n')
+    Path("messages.jsonl").write_text(f'{{"raw": "{X}"}}\n')
 
     result = CliRunner().invoke(
         main, [command, *arguments], env={"COLUMNS": "120", "NO_COLOR": "1"}
@@ -147,4 +191,5 @@ def test_command_line_is_refused(
     assert 1 == result.stderr.count("\n")
     assert "s3cr3t" not in result.stderr
     assert "Traceback" not in result.stderr
-    assert {"notes.txt", "messages.jsonl"} == {path.name for path in tmp_path.iterdir()}
+    assert {"empty", "notes.txt", "messages.jsonl"} == {path.name for path in tmp_path.iterdir()}
+    assert [] == list(Path("empty").iterdir())

@@ -238,16 +238,6 @@ def test_command_reads_json_of_a_node_buffer(write: Callable[[bytes], object]) -
     assert (0, f"{octets.hex()}\n") == (done.exit_code, done.stdout)
 
 
-@pytest.mark.parametrize("data", [[0, 256], [0, -1], [0, "a"], [0, 1.5], [0, True]])
-def test_command_refuses_a_node_buffer_with_other_items(data: list[object]) -> None:
-    text = json.dumps({"type": "Buffer", "data": data})
-
-    done = CliRunner().invoke(main, ["convert", "--out", "hex", text])
-
-    assert 1 == done.exit_code
-    assert "item 1 of the Buffer must be 0 to 255" in done.stderr
-
-
 #: What the command says of bytes that are something else than a message.
 OTHER_CONTENT = {
     "UTF-16, big-endian": ("<?xml>".encode("utf-16-be"), "this is text, not an AMQP message"),

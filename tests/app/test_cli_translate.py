@@ -162,10 +162,6 @@ def test_profiles_of_a_message_that_a_broker_refuses() -> None:
     assert "refused" in json.loads(result.stdout)["profiles"]["rabbitmq-4.3"]
 
 
-def test_non_message_is_status_1() -> None:
-    assert 1 == run("diff-profiles", "ff").exit_code
-
-
 def test_long_value_is_cut_in_the_table_and_complete_in_json() -> None:
     octets = Message("hello", footer={"x-opt-k": "long" * 300}).encode().hex()
 

@@ -87,14 +87,6 @@ def test_unreadable_inputs_are_counted_and_fail(tmp_path: Path) -> None:
     assert "2 messages: 1 sound, 1 not readable (profile oasis)" == result.stdout.splitlines()[-1]
 
 
-def test_no_messages_is_a_failure(tmp_path: Path) -> None:
-    """Else a wrong path in a script would pass for ever."""
-    result = run(tmp_path)
-
-    assert (1, "") == (result.exit_code, result.stdout)
-    assert "amqp10msg: the input contains no messages\n" == result.stderr
-
-
 def test_quiet_prints_only_table_and_sentence() -> None:
     result = run("-q", data=lines_of(SOUND, WRONG, WRONG, CUT))
 
