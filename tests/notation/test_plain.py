@@ -40,7 +40,6 @@ from amqp10msg import (
 )
 from amqp10msg.delivery import Accepted, Error, Received, Rejected, Source
 from amqp10msg.notation import (
-    NotationError,
     from_plain,
     from_typed,
     to_plain,
@@ -475,24 +474,3 @@ def test_necessary_long_constructor_is_not_written(size: int, name: str) -> None
 def test_unnecessary_long_constructor_is_written() -> None:
     octets = bytes.fromhex("f0 00000011 00000001 d0 00000008 00000001 a1026f6b")
     assert {"$array": "list", "code": "0xd0", "values": [["ok"]]} == to_plain(decode_value(octets))
-
-
-@pytest.mark.parametrize(
-    "plain, path",
-    [
-        (
-            {"header": {"delivery-count": 1, "delivery_count": 2, "ttl": 3}},
-            "$.header.delivery_count",
-        ),
-        (
-            {"header": {"ttl": 3, "delivery_count": 2, "delivery-count": None}},
-            "$.header['delivery-count']",
-        ),
-        ({"amqp-value": 1, "amqp_value": 1}, "$.amqp_value"),
-        ({"footer": {}, "message_format": 0, "message-format": 1}, "$['message-format']"),
-    ],
-)
-def test_both_spellings_of_a_name_are_refused(plain: Any, path: str) -> None:
-    with pytest.raises(NotationError, match="used twice, with dashes and with under") as caught:
-        from_plain(plain)
-    assert path == caught.value.path

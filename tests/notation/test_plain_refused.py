@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from amqp10msg import EncodeError, encode_value
 from amqp10msg.notation import NotationError, from_plain, to_plain, value_from_plain
 
+TWICE = "used twice, with dashes and with under"
+
 
 @pytest.mark.parametrize(
     "plain, path, reason",
@@ -51,6 +53,16 @@ from amqp10msg.notation import NotationError, from_plain, to_plain, value_from_p
         ({"sections": [["header", {"x": 1}]]}, "$.sections[0][1].x", "no such field"),
         ({"sections": [], "data": ""}, "$", "must be the only key"),
         ({"message_format": -1}, "$.message_format", "0 to 4294967295"),
+        (
+            {"header": {"delivery-count": 1, "delivery_count": 2, "ttl": 3}},
+            *("$.header.delivery_count", TWICE),
+        ),
+        (
+            {"header": {"ttl": 3, "delivery_count": 2, "delivery-count": None}},
+            *("$.header['delivery-count']", TWICE),
+        ),
+        ({"amqp-value": 1, "amqp_value": 1}, "$.amqp_value", TWICE),
+        ({"footer": {}, "message_format": 0, "message-format": 1}, "$['message-format']", TWICE),
         ({"body": {"$uint8": 5}}, "$.body.$uint8", "there is no marker \\$uint8"),
         ({"body": {"$uint": 5, "x": 1}}, "$.body", "must be the only key"),
         ({"body": {"$uint": {"$ulong": 5}}}, "$.body.$uint", "an integer"),
@@ -135,37 +147,15 @@ def test_unencodable_values_are_refused() -> None:
         to_plain(object())
 
 
+NAMES = (
+    "$uint $map $array values $described $binary $base64 $list $decimal32 $timestamp $error "
+    "condition $source $double $char"
+)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: (
         st.lists(inner, max_size=4)
-        | st.dictionaries(
-            st.text(max_size=3)
-            | st.sampled_from(
-                [
-                    *(
-                        "$uint",
-                        "$map",
-                        "$array",
-                        "values",
-                        "$described",
-                        "$binary",
-                        "$base64",
-                        "$list",
-                    ),
-                    *(
-                        "$decimal32",
-                        "$timestamp",
-                        "$error",
-                        "condition",
-                        "$source",
-                        "$double",
-                        "$char",
-                    ),
-                ]
-            ),
-            inner,
-        )
+        | st.dictionaries(st.text(max_size=3) | st.sampled_from(NAMES.split()), inner)
     ),
 )
 
