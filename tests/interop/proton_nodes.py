@@ -25,14 +25,16 @@ TIMEOUT = 20.0  # seconds; nothing here takes one
 class Node(MessagingHandler):
     """The listening end: keeps what it receives and sends what it is given, one link each way."""
 
+    #: The session's window and the link's max-message-size in bytes; 0 for none.
+    capacity = 0
+    longest = 0
+
     def __init__(self, outgoing: Sequence[Any] = (), **options: Any) -> None:
         super().__init__(**options)
         self.outgoing = list(outgoing)
         self.received: list[Message] = []
         self.deliveries: list[tuple[str, bool]] = []
         self.faults: list[DecodeError] = []
-        self.capacity = 0
-        self.longest = 0
         self.outcomes: list[Any] = []
         self.address: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.connection: Any = None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
-import attrs
 import pytest
 
 from amqp10msg import (
@@ -87,11 +87,10 @@ def test_exact_octets_go_from_proton_to_proton_and_back() -> None:
 def test_proton_itself_would_change_them() -> None:
     """Without this, the test above could be one of messages that need no care."""
     for name in EXACT.keys() - {"ordinary"}:
-        octets = EXACT[name]
         theirs = proton.Message()
-        theirs.decode(octets)
+        theirs.decode(EXACT[name])
 
-        assert octets != bytes(theirs.encode()), name
+        assert EXACT[name] != bytes(theirs.encode()), name
 
 
 class FaultKeeper(Node):
@@ -100,17 +99,15 @@ class FaultKeeper(Node):
 
 
 class Judge(Node):
-    """Does what the text of a message names."""
+    """Rejects or releases a message, or closes the link, as the message's text says."""
 
     def on_message(self, event: Any) -> None:
         super().on_message(event)
-        match event.message.body:
-            case AmqpValue("reject"):
-                raise handlers.Reject
-            case AmqpValue("release"):
-                raise handlers.Release
-            case AmqpValue("close"):
-                event.link.close()
+        text = event.message.body.value
+        if text in {"reject", "release"}:
+            raise {"reject": handlers.Reject, "release": handlers.Release}[text]
+        if text == "close":
+            event.link.close()
 
 
 class Hesitant(Node):
@@ -127,10 +124,8 @@ class Hesitant(Node):
             self.release(event.delivery)
 
 
-def small_window() -> Node:
-    node = Node()
-    node.capacity = 65_536
-    return node
+class SmallWindow(Node):
+    capacity = 65_536
 
 
 STATES = {
@@ -158,7 +153,7 @@ OUTCOMES: list[tuple[Callable[[], Node], dict[bytes, str]]] = [
     (Judge, {REJECT: "REJECTED", RELEASE: "MODIFIED", A: "ACCEPTED"}),
     (Judge, {CLOSE: "ACCEPTED", A: "RELEASED"}),
     (lambda: Hesitant(auto_accept=False), {A: "REJECTED", REJECT: "MODIFIED"}),
-    (small_window, {LARGE: "ACCEPTED", b"": "ACCEPTED", LARGER: "ACCEPTED"}),
+    (SmallWindow, {LARGE: "ACCEPTED", b"": "ACCEPTED", LARGER: "ACCEPTED"}),
 ]
 
 
@@ -220,8 +215,11 @@ class Raw(Node):
 class Aborter(Client):
     """Streams half a message, aborts it once part of it arrived, and sends what it has."""
 
-    node: Raw
     half: Any = None
+
+    def __init__(self, address: str, outgoing: list[Any], node: Raw) -> None:
+        super().__init__(address, outgoing)
+        self.node = node
 
     def on_sendable(self, event: Any) -> None:
         if self.half is None:
@@ -229,11 +227,11 @@ class Aborter(Client):
             event.sender.stream(bytes(100_000))
             with pytest.raises(ValueError, match="not complete"):
                 send(event.sender, Message("x"))
-            event.container.schedule(0.01, Callback(self.abort))
+            event.container.schedule(0.01, SimpleNamespace(on_timer_task=self.abort))
 
     def abort(self, event: Any) -> None:
         if not self.node.incomplete:
-            event.container.schedule(0.01, Callback(self.abort))
+            event.container.schedule(0.01, SimpleNamespace(on_timer_task=self.abort))
             return
         self.half.abort()
         for message in self.outgoing:
@@ -241,34 +239,25 @@ class Aborter(Client):
         self.outgoing.clear()
 
 
-@attrs.frozen
-class Callback:
-    """What proton's timers call."""
-
-    on_timer_task: Callable[[Any], None]
-
-
 def test_receive_waits_for_all_of_a_delivery() -> None:
     node = Raw()
 
-    def make(address: str) -> Client:
-        client = Aborter(address, [EXACT["one mebibyte"], Message("x")])
-        client.node = node
-        return client
-
-    exchange(node, make)
+    exchange(node, lambda address: Aborter(address, [LARGE, A], node=node))
 
     assert ["half"] == node.aborted
     assert node.incomplete > 1
-    assert [EXACT["one mebibyte"], Message("x").encode()] == [m.encode() for m in node.received]
+    assert [LARGE, A] == [message.encode() for message in node.received]
     assert [5, 5] == [message.message_format for message in node.received]
+
+
+class Small(Node):
+    longest = 1_024
 
 
 # A message that is refused, the error, its text and its path, and a message that is sent.
 REFUSED: list[tuple[Message, type[Exception], str, str, Message]] = [
     # Proton sends the message-format 0.
     (Message(b"x", message_format=5), EncodeError, "0 instead of 0x5", "message-format", Message()),
-    # The peer's limit is 1,024 bytes.
     (Message(bytes(1021)), EncodeError, "1029 bytes exceed .* 1024", "", Message(bytes(1016))),
     (Message("settled"), ValueError, "SND_UNSETTLED", "", Message()),
 ]
@@ -291,8 +280,7 @@ def test_message_that_cannot_be_sent_is_refused(
             assert path == getattr(caught.value, "path", "")
             send(sender, message)
 
-    node = Node()
-    node.longest = 1024
+    node = Small()
 
     client = exchange(
         node, lambda address: Refusing(address, [message], link_option=reactor.AtLeastOnce())
