@@ -133,7 +133,10 @@ def test_config_file_with_routes(server: Server) -> None:
     [
         ("", "this has none"),
         ("x = 1\n[[route]]", "this has 'x'"),
-        ("[[route]]\nfrom = 'amqp://h/q'", "route 1 has no 'to'"),
+        ("[[route]]\nfrom = 'amqp://h/q'", "route 1: it has no 'to'"),
+        ("[[route]]\nform = 'amqp://h/q'\nto = 'amqp://h/r'", "did you mean from?"),
+        ("[[route]]\nfrom = 'amqp://h/q'\nwindwo = 3", "did you mean window?"),
+        ("[[route]]\nfrom = 'amqp://h/q'\nuntil-empty = true", "idle = SECONDS ends a route"),
         ("[[route]]\nfrom = 'amqp://u:s3cr3t@h/q#'\nto = 'amqp://h'", "%23"),
         (
             "[[route]]\nfrom = 'amqp://h/q'\nto = 'amqp://h/q'\nspeed = 1",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
@@ -228,3 +229,13 @@ def test_metrics_have_help_and_include_the_process() -> None:
     found = {family.name: family for family in families(text.partition("\r\n\r\n")[2])}
     assert all(family.documentation for family in found.values())
     assert {"process_resident_memory_bytes", "python_info"} <= found.keys()
+
+
+def test_error_of_a_used_port_says_what_the_port_is_for() -> None:
+    async def listen() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as used:
+            async with Monitor(dict, "127.0.0.1", used.getsockname()[1]):
+                pass
+
+    with pytest.raises(OSError, match=r"metrics cannot be served at 127\.0\.0\.1:\d+ \(--listen\)"):
+        asyncio.run(listen())

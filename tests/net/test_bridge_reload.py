@@ -250,7 +250,7 @@ def test_sighup_reloads_the_routes_file() -> None:
             output, _ = process.communicate()
             watchdog.cancel()
 
-    assert "routes-refused why=routes.toml: route 2 has no 'to'" in refused
+    assert "routes-refused why=routes.toml: route 2: it has no 'to'" in refused
     assert "ERROR" in refused
     assert "routes-read started=['b'] replaced=[] stopped=[] kept=['a']" in read
     assert 0 == process.returncode

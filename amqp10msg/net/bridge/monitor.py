@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
@@ -87,7 +88,12 @@ class Monitor:
         self.url = ""
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._answer, self._host, self._port)
+        try:
+            self._server = await asyncio.start_server(self._answer, self._host, self._port)
+        except OSError as error:  # asyncio's text does not say what the address was for
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            text = f"metrics cannot be served at {self._host}:{self._port} (--listen): {reason}"
+            raise OSError(error.errno, text) from None
         host, port = self._server.sockets[0].getsockname()[:2]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         return self

@@ -6,6 +6,7 @@ import fnmatch
 import os
 import tomllib
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -161,15 +162,15 @@ def read_routes(path: Path) -> list[RouteSpec]:
         try:
             _NAME.check("name", name)
             values = {**defaults, **route}
-            source, target = values.pop("from"), values.pop("to")
+            source, target = values.pop("from", None), values.pop("to", None)
             pattern = values.pop("all_queues", values.pop("all-queues", None))
             options = _parse_options(values, path.parent)
+            if source is None or target is None:
+                raise ValueError(f"it has no {'from' if source is None else 'to'!r}")
             if pattern is None:
                 specs.append(RouteSpec(source, target, options, name))
             else:
                 specs += routes_of_queues(source, target, options, pattern)
-        except KeyError as error:
-            raise ValueError(f"{path}: route {name or number} has no {error}") from None
         except (TypeError, ValueError) as error:
             raise ValueError(f"{path}: route {name or number}: {error}") from None
     return specs
@@ -243,8 +244,13 @@ def _parse_options(values: dict[str, Any], folder: Path) -> RouteOptions:
     options = {key.replace("-", "_"): value for key, value in values.items()}
     unknown = options.keys() - _OPTIONS.keys()
     if unknown:
+        name = min(unknown)
+        similar = get_close_matches(name, [*_OPTIONS, "from", "to", "name"], 1)
+        hint = f" (did you mean {similar[0]}?)" if similar else ""
+        if name == "until_empty":
+            hint = " (in a file, idle = SECONDS ends a route when its source is empty)"
         raise ValueError(
-            f"{min(unknown)!r} is not an option: use one of {', '.join(sorted(_OPTIONS))}"
+            f"{name!r} is not an option{hint}: use one of {', '.join(sorted(_OPTIONS))}"
         )
     for key, value in options.items():
         _OPTIONS[key].check(key, value)
