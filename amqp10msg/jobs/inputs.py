@@ -10,6 +10,7 @@ import datetime
 import errno
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from difflib import get_close_matches
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -451,10 +452,13 @@ READING = (
 
 def reject_unknown_options(options: Mapping[str, str], allowed: Iterable[str]) -> None:
     """Raise ValueError if an option is not in `allowed`. The case of names is ignored."""
+    allowed = list(allowed)
     names = {name.lower() for name in allowed}
     for name in options:
         if name.lower() not in names:
-            raise ValueError(f"unknown option {name!r}: use {', '.join(allowed)}")
+            similar = get_close_matches(name, allowed, 1)
+            hint = f" (did you mean {similar[0]}?)" if similar else ""
+            raise ValueError(f"unknown option {name!r}{hint}: use {', '.join(allowed)}")
 
 
 def positive_option(options: Mapping[str, str], name: str, default: int, unit: str) -> int:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import platform
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 import amqp10msg
 from amqp10msg.wire.kernel import COMPILED
@@ -86,3 +89,44 @@ def hide_worker_traceback() -> Iterator[None]:
         if in_worker():
             os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         raise
+
+
+class _RefusedReader(DataSourceStreamReader):
+    """A reader of a streaming query with an invalid option: the query fails with the error.
+
+    Before the first batch, Spark calls one of these methods.
+    """
+
+    def __init__(self, error: ValueError) -> None:
+        self._error = error
+
+    @hide_worker_traceback()
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  (Spark's names)
+        raise self._error
+
+    @hide_worker_traceback()
+    def latestOffset(self, *_: Any) -> dict[str, Any]:  # noqa: N802  (Spark's names)
+        raise self._error
+
+    @hide_worker_traceback()
+    def partitions(self, *_: Any) -> list[InputPartition]:
+        raise self._error
+
+    def read(self, _partition: InputPartition) -> Iterator[Any]:
+        raise self._error
+
+
+def with_option_errors(make_reader: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a `streamReader` so that Spark shows its ValueError.
+
+    PySpark 4.3 calls `stop` of a reader that was not made, whose error hides the first one.
+    """
+
+    @functools.wraps(make_reader)
+    def make(source: Any, schema: Any) -> Any:
+        try:
+            return make_reader(source, schema)
+        except ValueError as error:
+            return _RefusedReader(error)
+
+    return make

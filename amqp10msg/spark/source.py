@@ -8,6 +8,7 @@ df.write.format("amqp10").mode("append").option("job", "decode").save("typed/")
 
 from __future__ import annotations
 
+import glob
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -57,6 +58,7 @@ from amqp10msg.spark._workers import (
     freeze_imports,
     hide_worker_traceback,
     streaming_datasource,
+    with_option_errors,
 )
 from amqp10msg.spark.sink import CAN_SINK_STREAMS, JobWriter, StreamJobWriter, absolute_path
 
@@ -126,6 +128,7 @@ class Amqp10(DataSource):
         """Return the reader of a batch query."""
         return _Reader(_Options.from_options(self.options))
 
+    @with_option_errors
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802  (Spark's names)
         """Return the reader of a streaming query."""
         options = _Options.from_options(self.options)
@@ -134,8 +137,10 @@ class Amqp10(DataSource):
         if streaming_datasource is None:
             for name in unsupported:
                 if name in self.options:
-                    with hide_worker_traceback():
-                        raise ValueError(f"{name} needs PySpark 4.2 or later")
+                    raise ValueError(f"{name} needs PySpark 4.2 or later")
+        is_pattern_or_url = is_url(options.path) or glob.has_magic(options.path)
+        if not is_pattern_or_url and not Path(options.path).exists():
+            raise ValueError(f"{options.path}: no such file or folder")
         return _StreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> JobWriter:

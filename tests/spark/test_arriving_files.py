@@ -337,7 +337,7 @@ def test_pause_is_longer_if_listing_is_slow(tmp_path: Path) -> None:
 )
 def test_invalid_option_is_an_error(options: dict[str, str], text: str) -> None:
     with pytest.raises(ValueError, match=text):
-        reader_of("/in", **options)
+        reader_of("/in", **options).initialOffset()
 
 
 @LIMITED
@@ -379,6 +379,29 @@ def test_files_in_a_store(cleaning: str) -> None:
 
 
 @LIMITED
+@pytest.mark.parametrize(
+    "path, options, text",
+    [
+        ("in", {"maxFilePerTrigger": "1"}, "did you mean maxFilesPerTrigger"),
+        ("in", {"cleanSource": "move"}, "must be one of off, delete, archive, not 'move'"),
+        ("inn", {}, "inn: no such file or folder"),
+    ],
+)
+def test_query_with_an_invalid_option_fails_with_the_reason(
+    spark_session: Any, tmp_path: Path, path: str, options: dict[str, str], text: str
+) -> None:
+    """PySpark hides an exception of `streamReader` behind one of its own."""
+    (tmp_path / "in").mkdir()
+    reader = spark_session.readStream.format("amqp10").options(**options)
+
+    def run() -> None:
+        writer = reader.load(str(tmp_path / path)).writeStream.format("noop")
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    with pytest.raises(Exception, match=re.escape(text)):
+        run()
+
+
 def test_query_of_the_documentation(spark_session: Any, tmp_path: Path) -> None:
     """The function `follow_files` of the page about Spark runs as it stands there."""
     page = Path(__file__).parents[2] / "docs" / "how-to" / "spark.md"
