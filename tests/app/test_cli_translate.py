@@ -121,6 +121,7 @@ def test_profiles_that_all_refuse_a_message_do_not_agree(
     assert status == result.exit_code
     assert text in result.stdout
     assert "agree" not in result.stdout
+    assert ('"amqp-1.0"' in result.stdout) == ("lossless" in profiles)
     reason = "refused: properties.user-id: the user-id is not the connection's user; give the name"
     assert reason in " ".join(result.stdout.split())
 

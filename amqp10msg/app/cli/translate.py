@@ -371,7 +371,8 @@ def _show_differences(
         values: dict[str | None, list[str]] = {}
         for letter, result in results:
             values.setdefault(result.get(path), []).append(letter)
-        if len(values) == 1 and not everything:
+        # If the other profiles refuse the message, all values of the one result are differences.
+        if len(values) == 1 and len(results) > 1 and not everything:
             continue
         for number, (value, letters) in enumerate(values.items()):
             cell = (
