@@ -69,6 +69,8 @@ class Stored:
         cuts: bytes of a delivery after which the connection is cut, once for each.
         frames: sent before a delivery, once for each.
         first: what the numbers of the stream say.
+        early: chunks by which a subscription at a time begins too early.
+        empty_answers: subscriptions at a time that find no chunk, although there is one.
     """
 
     chunks: list[tuple[int, int, bytes]] = attrs.Factory(list)
@@ -78,13 +80,22 @@ class Stored:
     cuts: list[int] = attrs.Factory(list)
     frames: list[bytes] = attrs.Factory(list)
     first: int | None = None
+    early: int = 0
+    empty_answers: int = 0
 
-    def publish(self, messages: Sequence[bytes], size: int = 10, start: int | None = None) -> None:
+    def publish(
+        self,
+        messages: Sequence[bytes],
+        size: int = 10,
+        start: int | None = None,
+        timestamp: int = 1_700_000_000_000,
+    ) -> None:
         """Add messages, in chunks of so many."""
         first = (self.chunks[-1][1] if self.chunks else 0) if start is None else start
         for at in range(0, len(messages), size):
             part = messages[at : at + size]
-            self.add(first + at, len(part), chunk(first + at, list(map(entry, part))))
+            octets = chunk(first + at, list(map(entry, part)), timestamp=timestamp)
+            self.add(first + at, len(part), octets)
 
     def add(self, first: int, count: int, octets: bytes) -> None:
         self.chunks.append((first, first + count, octets))
@@ -95,6 +106,13 @@ class Stored:
             return 0
         if kind == 2:
             return max(len(self.chunks) - 1, 0)
+        if kind == 5:
+            if self.empty_answers:
+                self.empty_answers -= 1
+                return len(self.chunks)
+            times = [struct.unpack_from(">q", octets, 8)[0] for *_, octets in self.chunks]
+            later = [n for n, time in enumerate(times) if time >= offset]
+            return max(later[0] - self.early, 0) if later else len(self.chunks)
         there = [n for n, (_, stop, _) in enumerate(self.chunks) if stop > offset]
         return there[0] if there else len(self.chunks)
 
@@ -221,8 +239,8 @@ class _Peer:
         stream = self.server.streams.get(body[3 : 3 + size].decode(), Stored(missing=True))
         rest = body[3 + size :]
         (kind,) = struct.unpack_from(">H", rest)
-        offset = struct.unpack_from(">Q", rest, 2)[0] if kind == 4 else 0
-        place = 10 if kind == 4 else 2
+        offset = struct.unpack_from(">q", rest, 2)[0] if kind in {4, 5} else 0
+        place = 10 if kind in {4, 5} else 2
         (credit,) = struct.unpack_from(">H", rest, place)
         code = MISSING if stream.missing else OK if self.server.has_replicas else UNAVAILABLE
         self.send(SUBSCRIBE | 0x8000, mark + struct.pack(">H", code))

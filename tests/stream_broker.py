@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 import attrs
 
-from amqp10msg import Message
+from amqp10msg import Message, Timestamp
 from amqp10msg.composite import Error, from_described
 from amqp10msg.delivery import Source
 from amqp10msg.delivery.filters import StreamFilter
@@ -32,6 +32,9 @@ class Stream:
         stalls: from this offset on nothing is delivered.
         cuts: the connection is cut after so many messages, once for each number.
         excess: messages that are sent beyond the credit.
+        times: when the broker got a message, in ms, by its offset. A chunk has the time of its last
+            message.
+        has_times: whether the broker adds the time to a message.
     """
 
     messages: dict[int, bytes] = attrs.Factory(dict)
@@ -39,6 +42,8 @@ class Stream:
     stalls: int | None = None
     cuts: list[int] = attrs.Factory(list)
     excess: int = 0
+    times: dict[int, int] = attrs.Factory(dict)
+    has_times: bool = False
 
     def publish(self, *messages: Message, at: int | None = None) -> None:
         for message in messages:
@@ -53,10 +58,18 @@ class Stream:
     def delivered(self, offset: int) -> bytes:
         message = Message.decode(self.messages[offset])
         said = {**(message.message_annotations or {}), "x-stream-offset": offset}
+        if self.has_times:
+            said["x-opt-rabbitmq-received-time"] = Timestamp(self.times[offset])
         return message.evolve(message_annotations=said).encode()
 
     def start(self, spec: Any) -> int:
         there = sorted(self.messages)
+        if isinstance(spec, Timestamp):
+            # RabbitMQ rounds down to seconds.
+            late = [one for one in there if self.times[one] >= spec // 1000 * 1000]
+            if late:
+                return late[0] - late[0] % self.chunk
+            spec = "next"
         if spec == "first":
             return 0
         if spec == "next":

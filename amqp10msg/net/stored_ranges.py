@@ -7,8 +7,8 @@ The messages have the stored bytes, without annotations of the broker such as ``
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Iterator, Sequence
+from time import sleep
 from typing import TypeVar
 
 import pyarrow as pa
@@ -32,6 +32,7 @@ from amqp10msg.net.stream_ranges import (
     StreamRange,
     retry_until,
 )
+from amqp10msg.wire.primitives import Timestamp
 
 _T = TypeVar("_T")
 #: Subscription numbers on a connection. One subscription reads a range, the other answers a query.
@@ -135,8 +136,33 @@ def _query_bounds(connection: StreamConnection, stream: str) -> Bounds:
             return Bounds(min(first, last.stop), last.stop)
         if _chunk_at(connection, stream, "first") is None:
             return Bounds(0, 0)  # the stream has only the broker's tracking data
-        time.sleep(_LAST_CHUNK_INTERVAL)  # until the last chunk is replicated to enough nodes
+        sleep(_LAST_CHUNK_INTERVAL)  # until the last chunk is replicated to enough nodes
     raise LinkError(f"the last chunk of the stream {stream!r} is not available")
+
+
+def _query_offset_at(connection: StreamConnection, stream: str, time: int) -> int:
+    """Return the first offset of the first chunk that was stored at `time` or later.
+
+    Args:
+        connection: a connection to a node with a replica of the stream.
+        stream: the name of the stream.
+        time: in ms since the Unix epoch. If all chunks are older, the next offset is returned.
+    """
+    # Query the bounds first: a message that arrives during the search must not be skipped.
+    bounds = _query_bounds(connection, stream)
+    for _ in range(_LAST_CHUNK_ATTEMPTS):
+        last = _chunk_at(connection, stream, "last")
+        if last is None or last.timestamp < time:
+            return bounds.next
+        chunk = _chunk_at(connection, stream, Timestamp(time))
+        # The protocol does not exclude a start at an earlier chunk.
+        while chunk is not None and chunk.timestamp < time:
+            chunk = _chunk_at(connection, stream, chunk.stop)
+        if chunk is not None:
+            return chunk.first
+        # RabbitMQ finds no chunk by time while the stream's newest segment file is empty.
+        sleep(_LAST_CHUNK_INTERVAL)
+    raise LinkError(f"the stream {stream!r} has no chunk for the time {time}, but newer chunks")
 
 
 class StoredProbe(Probe):
@@ -148,18 +174,34 @@ class StoredProbe(Probe):
 
     def bounds(self, names: Sequence[str]) -> dict[str, Bounds]:
         """Return the bounds of each stream, by name."""
+        return self._query_each(names, _query_bounds)
 
-        def query(nodes: _Nodes) -> dict[str, Bounds]:
-            return {
-                name: nodes.with_replica(name, functools.partial(_query_bounds, stream=name))
-                for name in names
-            }
+    def offsets_at(self, names: Sequence[str], time: int) -> dict[str, int]:
+        """Return the first offset of each stream that was stored at `time` or later, by name.
 
-        return self._query(query)
+        The offsets are those of chunks, which have one timestamp for all their messages.
+
+        Args:
+            names: the names of the streams.
+            time: in ms since the Unix epoch. If all messages of a stream are older, its offset is
+                that of its next new message.
+        """
+        return self._query_each(names, functools.partial(_query_offset_at, time=time))
 
     def partitions(self, super_stream: str) -> list[str]:
         """Return the names of a super stream's partitions, in order."""
         return self._query(lambda nodes: nodes.any().partitions(super_stream))
+
+    def _query_each(self, names: Sequence[str], query: Callable[..., _T]) -> dict[str, _T]:
+        """Return the result of `query` for each stream, called with a connection and `stream`."""
+
+        def query_all(nodes: _Nodes) -> dict[str, _T]:
+            return {
+                name: nodes.with_replica(name, functools.partial(query, stream=name))
+                for name in names
+            }
+
+        return self._query(query_all)
 
     def _query(self, query: Callable[[_Nodes], _T]) -> _T:
         """Call `query` with the connections; retry after errors."""

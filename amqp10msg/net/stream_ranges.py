@@ -42,7 +42,7 @@ from amqp10msg.net.ends.wire import fail_future
 from amqp10msg.net.transport import SenderSettleMode
 from amqp10msg.sections.parts import scan
 from amqp10msg.wire.errors import AmqpError
-from amqp10msg.wire.primitives import Described, Symbol
+from amqp10msg.wire.primitives import Described, Symbol, Timestamp
 
 _T = TypeVar("_T")
 #: Default of the maximum number of messages in flight.
@@ -188,7 +188,10 @@ class Streams(SessionLink):
 
     @staticmethod
     def from_offset(start: str | int) -> dict[Any, Described]:
-        """Return the source filter that starts reading at an offset, or at ``first``, ``last``."""
+        """Return the source filter that starts reading at a position.
+
+        The position is an offset, ``first``, ``last`` (the last chunk), or a Timestamp.
+        """
         return {StreamOffset.SYMBOL: StreamOffset(start).to_described()}
 
     @staticmethod
@@ -306,10 +309,52 @@ class Streams(SessionLink):
             return Bounds(0, 0)
         return Bounds(first, end)
 
-    async def _drain(self, stream: str, start: str | int, credit: int) -> list[int]:
+    async def at_time(self, stream: str, time: int) -> int:
+        """Return the offset of the first message that the broker got at `time` or later.
+
+        The broker starts reading at the first chunk that it stored at `time`, rounded down to
+        seconds, or later. Messages before `time` are skipped if they have the annotation
+        `RECEIVED`.
+
+        Args:
+            stream: the name of the stream.
+            time: in ms since the Unix epoch.
+
+        Returns:
+            The offset; if all messages are older, the offset of the next new message.
+        """
+        # Query the bounds first: a message that arrives during the search must not be skipped.
+        end = (await self.bounds(stream)).next
+        start: int = Timestamp(time)
+        credit, rounds = 1, 0
+        first: list[int] = []
+
+        def visit(offset: int, octets: bytes) -> None:
+            received = received_time(octets)
+            if not first and (received is None or received >= time):
+                first.append(offset)
+
+        while rounds < _END_ROUNDS:
+            offsets = await self._drain(stream, start, credit, visit)
+            if first:
+                return first[0]
+            if offsets:
+                start = offsets[-1] + 1
+            rounds = rounds + 1 if len(offsets) < credit else 0
+            credit = _END_CREDIT
+        return max(end, 0 if isinstance(start, Timestamp) else start)
+
+    async def _drain(
+        self,
+        stream: str,
+        start: str | int,
+        credit: int,
+        visit: Callable[[int, bytes], None] | None = None,
+    ) -> list[int]:
         """Drain a stream from `start`; return the offsets of the messages, about `credit` at most.
 
-        RabbitMQ 4.0 may send more messages than `credit`.
+        RabbitMQ 4.0 may send more messages than `credit`. `visit` is called with the offset and the
+        bytes of each message.
         """
         drained: asyncio.Future[None] = self._connection.loop.create_future()
         offsets: list[int] = []
@@ -317,6 +362,8 @@ class Streams(SessionLink):
         def receive(octets: bytes) -> None:
             if not drained.done():
                 offsets.append(offset_of(octets, offsets[-1] + 1 if offsets else None))
+                if visit is not None:
+                    visit(offsets[-1], octets)
 
         def on_drained() -> None:
             if not drained.done():
@@ -503,6 +550,14 @@ class StreamProbe(Probe):
 
         async def query(streams: Streams) -> dict[str, Bounds]:
             return {name: await streams.bounds(name) for name in names}
+
+        return self.query(query)
+
+    def offsets_at(self, names: Sequence[str], time: int) -> dict[str, int]:
+        """Return the result of `Streams.at_time` for each stream, by name."""
+
+        async def query(streams: Streams) -> dict[str, int]:
+            return {name: await streams.at_time(name, time) for name in names}
 
         return self.query(query)
 

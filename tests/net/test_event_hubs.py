@@ -176,7 +176,7 @@ def test_first_event_at_or_after_a_time(
 ) -> None:
     name = HUB.stream(str(partition))
     with StreamProbe(parse_url(namespace.url), 5, MAKE) as probe:
-        assert found == probe.query(lambda asked: asked.at_time(name, moment))
+        assert {name: found} == probe.offsets_at([name], moment)
 
 
 def test_events_removed_by_retention_are_reported(namespace: Namespace) -> None:

@@ -216,6 +216,39 @@ def test_bounds_and_partitions(server: ChunkServer) -> None:
     assert CLOSE in server.heard
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.integers(1, 30)), max_size=8),
+    st.integers(0, 60),
+    st.integers(0, 2),
+)
+def test_position_of_a_time_is_its_first_chunk(
+    chunks: list[tuple[int, int]], time: int, early: int
+) -> None:
+    """Also if the broker begins with an earlier chunk."""
+    stream = Stored(early=early)
+    expected = None
+    for stored_at, count in sorted(chunks):
+        if stored_at >= time and expected is None:
+            expected = stream.chunks[-1][1] if stream.chunks else 0
+        stream.publish([message(n) for n in range(count)], 30, timestamp=stored_at)
+    end = stream.chunks[-1][1] if stream.chunks else 0
+
+    with serving(ChunkServer(s=stream)) as server, StoredProbe(at(server.url), 5) as probe:
+        assert {"s": end if expected is None else expected} == probe.offsets_at(["s"], time)
+
+
+def test_search_for_a_time_is_repeated_if_it_misses_stored_chunks(server: ChunkServer) -> None:
+    """RabbitMQ does so while its newest segment file is empty."""
+    stream = server.streams["s"]
+    stream.empty_answers = 2
+    with StoredProbe(at(server.url), 5) as probe:
+        assert {"s": 0} == probe.offsets_at(["s"], 1_700_000_000_000)
+        stream.empty_answers = 1_000
+        stream.publish([message(300)], timestamp=1_800_000_000_000)
+        with pytest.raises(LinkError, match="'s' has no chunk for the time 5, but newer chunks"):
+            StoredProbe(at(server.url), 0.01).offsets_at(["s"], 5)
+
+
 def test_stream_with_only_tracking_data_is_empty(server: ChunkServer) -> None:
     server.streams["other"].first = 0
     with StoredProbe(at(server.url), 5) as probe:
@@ -422,6 +455,9 @@ def test_ranges_of_rabbitmq(rabbitmq: tuple[str, str]) -> None:
     with StoredProbe(at(url)) as probe:
         assert {name: Bounds(0, 3_000)} == probe.bounds([name])
         assert [name] == probe.partitions(f"{name}+")
+        now = time.time_ns() // 10**6
+        assert {name: 0} == probe.offsets_at([name], 0) == probe.offsets_at([name], now - 10**8)
+        assert {name: 3_000} == probe.offsets_at([name], now + 10**8)
         with pytest.raises(LinkError, match="the super stream 'none': the stream does not exist"):
             probe.partitions("none")
     first = next(read_stored(at(url), StreamRange(name, 0, 1)))

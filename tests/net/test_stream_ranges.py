@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -182,6 +183,30 @@ def test_bounds_and_partitions(broker: StreamBroker) -> None:
     assert 7 >= broker.connections  # kept, but where it was cut, or ended by an answer
 
 
+@given(
+    st.lists(st.integers(0, 5_000), max_size=150),
+    st.integers(0, 6_000),
+    st.booleans(),
+)
+def test_position_of_a_time_is_its_first_message(
+    times: list[int], moment: int, has_times: bool
+) -> None:
+    """Without times in the messages it is the first chunk of the second."""
+    stream = Stream(times=dict(enumerate(sorted(times))), has_times=has_times)
+    stream.publish(*(message(number) for number in stream.times))
+    late = [
+        n
+        for n, got_at in stream.times.items()
+        if got_at >= (moment if has_times else moment // 1000 * 1000)
+    ]
+    expected = late[0] if late else len(times)
+    if late and not has_times:
+        expected -= expected % stream.chunk
+
+    with running(StreamBroker(s=stream)) as broker, StreamProbe(parse_url(broker.url), 5) as probe:
+        assert {"s": expected} == probe.offsets_at(["s"], moment)
+
+
 def test_query_is_retried_while_the_broker_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Stream()
     stream.publish(*(message(n) for n in range(10)))
@@ -269,6 +294,9 @@ def test_ranges_of_rabbitmq(rabbitmq: tuple[Endpoint, str], window: int) -> None
     url = f"amqp://guest:guest@{BROKER}"
     with StreamProbe(endpoint) as probe:
         assert {name: Bounds(0, 3_000)} == probe.bounds([name])
+        now = time.time_ns() // 10**6
+        assert {name: 0} == probe.offsets_at([name], 0) == probe.offsets_at([name], now - 10**8)
+        assert {name: 3_000} == probe.offsets_at([name], now + 10**8)
     start = 2_900 if window == 1 else 0
     for begin in (start, start + 33):
         whole = read(url, begin, 3_000, name, window=window)

@@ -22,6 +22,7 @@ from amqp10msg.net.ends.stream_chunks import MAX_CHUNK
 from amqp10msg.net.ends.terms import LinkError
 from amqp10msg.net.ends.urls import Endpoint
 from amqp10msg.net.ends.wire import dialing_error, tls_context
+from amqp10msg.wire.primitives import Timestamp
 
 #: Keys of the commands, which identify them in frames.
 _SUBSCRIBE, _DELIVER, _CREDIT, _UNSUBSCRIBE = 0x07, 0x08, 0x09, 0x0C
@@ -50,9 +51,10 @@ _DESCRIPTIONS = {
 }
 #: Response codes that a retry cannot fix.
 _PERMANENT = {_NO_STREAM, 0x07, 0x08, 0x09, 0x0B, 0x0C, 0x10}
-#: Codes for the start of a subscription, which is the first chunk, the last chunk, or an offset.
+#: Codes for the start of a subscription, which is the first chunk, the last chunk, an offset, or a
+#: time.
 _OFFSET_TYPES = {"first": 1, "last": 2}
-_AT_OFFSET = 4
+_AT_OFFSET, _AT_TIME = 4, 5
 #: Maximum size of a frame without a chunk, in bytes, unless the broker's limit is lower.
 _FRAME_MAX = 1 << 20
 #: Number of bytes before the chunk in a delivery, by the version of the command. They contain the
@@ -261,15 +263,18 @@ class StreamConnection:
         Args:
             number: the number of the subscription, 0 to 255.
             stream: the name of the stream.
-            start: an offset, to begin with the chunk that contains the offset; or ``first`` or
-                ``last``, to begin with the first or the last chunk.
+            start: an offset, to begin with the chunk that contains the offset; ``first`` or
+                ``last``, to begin with the first or the last chunk; or a Timestamp, to begin with
+                the first chunk that the broker stored at this time or later.
             credit: how many chunks the broker may send.
             properties: properties of the subscription, such as ``filter.0``.
 
         Raises:
             ElsewhereError: the node has no replica of the stream.
         """
-        if isinstance(start, int):
+        if isinstance(start, Timestamp):
+            begin = _U16.pack(_AT_TIME) + _I64.pack(start)
+        elif isinstance(start, int):
             begin = _U16.pack(_AT_OFFSET) + _U64.pack(start)
         else:
             begin = _U16.pack(_OFFSET_TYPES[start])
