@@ -49,7 +49,6 @@ from amqp10msg.net.stream_ranges import (
     read_range,
     received_time,
 )
-from amqp10msg.sections import moment_of, to_milliseconds
 from amqp10msg.spark._frames import add_error_column, spark_schema
 from amqp10msg.spark._workers import (
     SupportsAvailableNow,
@@ -57,6 +56,7 @@ from amqp10msg.spark._workers import (
     hide_worker_traceback,
     streaming_datasource,
 )
+from amqp10msg.wire.primitives import Timestamp
 
 #: Columns of every row; the decoded columns follow them.
 STREAM_ROWS = pa.schema(
@@ -79,7 +79,9 @@ STREAM_ROWS = pa.schema(
 _ROWS_OPTION, _MAX_ROWS_OPTION = "rowsPerPartition", "maxRowsPerBatch"
 #: Options that apply only to RabbitMQ streams, and only to event hubs.
 _STREAM_OPTIONS = ("filterValues", "matchUnfiltered", "sqlFilter")
-_HUB_OPTIONS = ("consumerGroup", "startingTime")
+_HUB_OPTIONS = ("consumerGroup",)
+#: Options that apply only to batch queries.
+_BATCH_OPTIONS = ("endingOffsets", "endingTimestamp")
 _OPTIONS = (
     *(
         "url",
@@ -88,7 +90,8 @@ _OPTIONS = (
         "eventHub",
         *_HUB_OPTIONS,
         "startingOffsets",
-        "endingOffsets",
+        "startingTimestamp",
+        *_BATCH_OPTIONS,
     ),
     *(
         _ROWS_OPTION,
@@ -105,6 +108,8 @@ _EARLIEST, _LATEST = "earliest", "latest"
 #: which is so fast that the overhead of a task matters, a read is divided into `_STORED_TASKS`
 #: tasks of `_MIN_TASK_ROWS` to `_MAX_TASK_ROWS` offsets each.
 _MIN_TASK_ROWS, _MAX_TASK_ROWS, _STORED_TASKS = 100_000, 1_000_000, 4
+#: The maximum of a timestamp (Part 1, 1.6.17).
+_MAX_TIMESTAMP = 2**63 - 1
 # The shortest time between polls of the streams' ends, in seconds; Spark polls 100 times per
 # second.
 _POLL_SECONDS = 0.1
@@ -120,15 +125,14 @@ Probe = StreamProbe | StoredProbe
 class _Options:
     """The parsed options of `Amqp10Stream`.
 
-    `since` is startingTime in ms since the Unix epoch; `starting` and `ending` are the positions of
-    startingOffsets and endingOffsets; `rows_per_partition` is rowsPerPartition.
+    `starting` is the position of startingOffsets, or a Timestamp with the value of
+    startingTimestamp; likewise `ending`. `rows_per_partition` is rowsPerPartition.
     """
 
     endpoint: Endpoint
     streams: tuple[str, ...]
     super_stream: str | None
     hub: Hub | None
-    since: int | None
     starting: Any
     ending: Any
     rows_per_partition: int | None
@@ -184,9 +188,8 @@ class _Options:
             streams,
             super_stream,
             hub,
-            _parse_starting_time(options),
-            _parse_positions(options, "startingOffsets", _EARLIEST),
-            _parse_positions(options, "endingOffsets", _LATEST),
+            _parse_positions(options, "starting", _EARLIEST),
+            _parse_positions(options, "ending", _LATEST),
             positive_option(options, _ROWS_OPTION, 1, "rows") if _ROWS_OPTION in options else None,
             max_rows,
             float(positive_option(options, "readTimeout", 60, "seconds")),
@@ -245,23 +248,30 @@ class _Options:
 
     def start_offsets(self, bounds: Mapping[str, Bounds], probe: Probe) -> Offsets:
         """Return the offsets at which reading begins."""
-        since = self.since
-        if since is None or not isinstance(probe, StreamProbe):
-            return self.resolve_offsets(self.starting, bounds, "startingOffsets")
+        return self._resolve_offsets(self.starting, bounds, probe, "startingOffsets")
 
-        async def offsets_at_time(partitions: Partitions) -> Offsets:
-            return {name: await partitions.at_time(name, since) for name in bounds}
+    def end_offsets(self, bounds: Mapping[str, Bounds], probe: Probe) -> Offsets:
+        """Return the offsets at which a batch query ends."""
+        offsets = self._resolve_offsets(self.ending, bounds, probe, "endingOffsets")
+        if not isinstance(self.ending, Timestamp):
+            return offsets
+        # Messages may have arrived between the queries of the bounds and of the time.
+        return {name: min(offset, bounds[name].next) for name, offset in offsets.items()}
 
-        return probe.query(offsets_at_time)
-
-    def resolve_offsets(self, positions: Any, bounds: Mapping[str, Bounds], option: str) -> Offsets:
+    def _resolve_offsets(
+        self, positions: Any, bounds: Mapping[str, Bounds], probe: Probe, option: str
+    ) -> Offsets:
         """Convert an option's positions to an offset for each stream.
 
         Args:
-            positions: an offset, ``earliest`` or ``latest``, or a dict of positions by stream.
+            positions: a Timestamp, an offset, ``earliest`` or ``latest``, or a dict of offsets,
+                ``earliest`` and ``latest`` by stream.
             bounds: the first and the next offset of each stream.
+            probe: queries the streams.
             option: the name of the option, for errors.
         """
+        if isinstance(positions, Timestamp):
+            return probe.offsets_at(list(bounds), int(positions))
         offsets: Offsets = {}
         if isinstance(positions, dict) and (unknown := positions.keys() - bounds.keys()):
             raise ValueError(f"{option} names {min(unknown)}, which is not a stream of this query")
@@ -375,21 +385,6 @@ def _string_scalar(text: str) -> pa.Scalar:
     return pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(encoded)])[0]
 
 
-def _parse_starting_time(options: Mapping[str, str]) -> int | None:
-    """Parse the option startingTime, ISO 8601 in UTC by default, to ms since the Unix epoch."""
-    text = options.get("startingTime")
-    if text is None:
-        return None
-    if "startingOffsets" in options:
-        raise ValueError("use only one of the options startingOffsets and startingTime")
-    try:
-        return to_milliseconds(moment_of(text.strip()))
-    except ValueError:
-        raise ValueError(
-            f"startingTime must be a time such as 2026-07-01T12:00:00Z, got {text[:60]!r}"
-        ) from None
-
-
 def _resolve(position: str, bounds: Bounds) -> int:
     """Return the offset for ``earliest`` or ``latest``."""
     return bounds.first if position == _EARLIEST else bounds.next
@@ -416,8 +411,17 @@ def _parse_names(options: Mapping[str, str], name: str) -> tuple[str, ...]:
     raise ValueError(f"{name} must be names separated by commas, or a JSON list of names")
 
 
-def _parse_positions(options: Mapping[str, str], name: str, default: str) -> Any:
-    """Parse ``earliest``, ``latest``, an offset, or a JSON object of positions by stream."""
+def _parse_positions(options: Mapping[str, str], prefix: str, default: str) -> Any:
+    """Parse the options for a start or an end: `prefix` is ``starting`` or ``ending``.
+
+    Returns:
+        A Timestamp; or ``earliest``, ``latest``, an offset, or a dict of these by stream.
+    """
+    name, time_name = f"{prefix}Offsets", f"{prefix}Timestamp"
+    if time_name in options:
+        if name in options:
+            raise ValueError(f"use only one of the options {name} and {time_name}")
+        return _parse_timestamp(options[time_name], time_name)
     text = options.get(name, default).strip()
     value: Any = text
     with suppress(ValueError):
@@ -431,6 +435,19 @@ def _parse_positions(options: Mapping[str, str], name: str, default: str) -> Any
                 f'of these per stream, such as {{"orders": 120}}, got {text[:60]!r}'
             )
     return value
+
+
+def _parse_timestamp(text: str, name: str) -> Timestamp:
+    """Parse milliseconds since the Unix epoch; `name` is the option, for errors."""
+    digits = text.strip()
+    if digits.isascii() and digits.isdigit() and len(digits) <= len(str(_MAX_TIMESTAMP)):
+        milliseconds = int(digits)
+        if milliseconds <= _MAX_TIMESTAMP:
+            return Timestamp(milliseconds)
+    raise ValueError(
+        f"{name} must be milliseconds since the Unix epoch, such as 1782907200000 for "
+        f"2026-07-01T12:00:00Z, got {text[:60]!r}"
+    )
 
 
 class Amqp10Stream(DataSource):
@@ -459,11 +476,14 @@ class Amqp10Stream(DataSource):
         eventHub: the name of an event hub in the namespace of the URL; user and password are the
             name and the key of a shared access policy.
         consumerGroup: the consumer group of the event hub; default ``$Default``.
-        startingTime: for an event hub, in place of startingOffsets: read events that were enqueued
-            at this ISO 8601 time or later.
         startingOffsets: ``earliest`` (default), ``latest``, an offset, or JSON with a position per
             stream, such as ``{"orders/Partitions/0": 120}``. Ignored if the query has a checkpoint.
-        endingOffsets: the same, for the end of a batch query; default ``latest``.
+        startingTimestamp: in place of startingOffsets, a time in ms since the Unix epoch. Reading
+            starts at the first message that the broker got at this time or later.
+        endingOffsets: like startingOffsets, for the end of a batch query; default ``latest``. The
+            message at the end is not read.
+        endingTimestamp: in place of endingOffsets, a time in ms since the Unix epoch. The first
+            message that the broker got at this time or later is not read.
         rowsPerPartition: the number of offsets per task. Default: 100,000; with the stream
             protocol, a quarter of the offsets to read, from 100,000 to 1,000,000.
         maxRowsPerBatch: offsets per batch of a streaming query; needs PySpark 4.2.
@@ -479,6 +499,13 @@ class Amqp10Stream(DataSource):
         columns: the columns to decode, separated by commas, as in `amqp10msg.spark.decode`;
             followed by ``error``.
         maps: the form of decoded maps: ``variant`` or ``map``.
+
+    If a stream has no message of a timestamp's time or later, the position is its end. The time of
+    an event is its enqueued time. RabbitMQ records only the time at which it stored a chunk, a
+    group of messages, so that all messages of a chunk have its time: with the stream protocol,
+    reading starts at the first chunk with the time or a later one, and so does ``arrival_time``.
+    Over AMQP 1.0, RabbitMQ rounds the time down to seconds; the messages of the second before the
+    time are then skipped if they have the annotation ``x-opt-rabbitmq-received-time``.
 
     The filters are options because filter push-down of PySpark 4.3 gives wrong results if a
     DataFrame is used twice.
@@ -500,8 +527,11 @@ class Amqp10Stream(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802  (Spark's names)
         """Return the reader of a streaming query."""
         options = _Options.from_options(self.options)
-        if streaming_datasource is None and options.max_rows is not None:
-            with hide_worker_traceback():
+        with hide_worker_traceback():
+            for name in _BATCH_OPTIONS:
+                if name in self.options:
+                    raise ValueError(f"{name} applies only to batch queries: remove it")
+            if streaming_datasource is None and options.max_rows is not None:
                 raise ValueError(f"{_MAX_ROWS_OPTION} needs PySpark 4.2 or later")
         return _StreamReader(options)
 
@@ -524,7 +554,7 @@ class _Reader(_RangeReader, DataSourceReader):
         with options.probe() as probe:
             bounds = probe.bounds(options.names(probe))
             start = options.start_offsets(bounds, probe)
-        end = options.resolve_offsets(options.ending, bounds, "endingOffsets")
+            end = options.end_offsets(bounds, probe)
         return options.split_ranges(start, end, bounds)
 
 
@@ -537,6 +567,7 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
         super().__init__(options)
         self._probe: Probe | None = None
         self._names: tuple[str, ...] | None = None
+        self._initial: Offsets | None = None
         self._polled_at = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -561,7 +592,12 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
 
     @hide_worker_traceback()
     def initialOffset(self) -> Offsets:  # noqa: N802  (Spark's names)
-        return self._options.start_offsets(self._query_bounds(), self._open_probe())
+        # Spark may call this method again for the first batch: messages that arrived since the
+        # first call are part of that batch, also with startingOffsets=latest.
+        if self._initial is None:
+            bounds = self._query_bounds()
+            self._initial = self._options.start_offsets(bounds, self._open_probe())
+        return self._initial
 
     def _end_offsets(self) -> Offsets:
         """Return the offset after the last message of each stream."""

@@ -84,6 +84,30 @@ def test_batch_reads_range_with_filters(server: ChunkServer) -> None:
     assert [("s-0", 7)] == numbers(some)
 
 
+def test_batch_reads_interval_of_timestamps(server: ChunkServer) -> None:
+    """A message has the time of its chunk: the rows are those whose arrival time matches."""
+    stream = server.streams["s-0"]
+    first = round(STORED.timestamp() * 1000)
+    for number in range(1, 4):
+        start = 150 + 50 * number
+        messages = [message(n).encode() for n in range(start, start + 50)]
+        stream.publish(messages, 50, timestamp=first + 100 * number)
+
+    def offsets(**options: int) -> tuple[int, int]:
+        rows = rows_of(server, **options)
+        found = [offset for _, offset in numbers(rows)]
+        assert [*range(found[0], found[0] + len(found))] == found if found else not rows
+        return (found[0], found[-1] + 1) if found else (0, 0)
+
+    assert (0, 350) == offsets(startingTimestamp=0)
+    assert (200, 350) == offsets(startingTimestamp=first + 1)
+    assert (250, 350) == offsets(startingTimestamp=first + 200)
+    assert (0, 0) == offsets(startingTimestamp=first + 301)
+    assert (0, 250) == offsets(endingTimestamp=first + 200)
+    assert (200, 250) == offsets(startingTimestamp=first + 100, endingTimestamp=first + 101)
+    assert (0, 350) == offsets(endingTimestamp=first + 301)
+
+
 def tasks_of(streams: list[Bounds], **options: str) -> list[StreamRange]:
     """What the tasks of a batch read, of streams that begin and end there."""
     names = [f"s-{number}" for number in range(len(streams))]

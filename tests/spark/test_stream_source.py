@@ -101,6 +101,19 @@ def test_batch_reads_range_with_filter(broker: StreamBroker) -> None:
             ({"stream": text}, "stream must be names separated by commas")
             for text in ("[" * 10_000, "[1]", '["a", ["b"]]', '["a"')
         ),
+        *(
+            ({name: text}, f"{name} must be milliseconds since the Unix epoch, .*, got")
+            for name in ("startingTimestamp", "endingTimestamp")
+            for text in ("noon", "", "-1", "1.5", "2026-07-01T12:00:00Z", "9" * 19, "9" * 10_000)
+        ),
+        (
+            {"startingTimestamp": "1", "startingOffsets": "1"},
+            "only one of the options startingOffsets and startingTimestamp",
+        ),
+        (
+            {"endingTimestamp": "1", "endingOffsets": "latest"},
+            "only one of the options endingOffsets and endingTimestamp",
+        ),
         ({"endingOffsets": "201"}, "the stream s-0 ends at offset 200, before .* 201"),
         ({"stream": "nothing"}, "no queue 'nothing'"),
         ({"columns": "wire"}, "wire: every row has this column"),
@@ -117,6 +130,38 @@ def test_invalid_arguments_are_errors(
     with pytest.raises((ValueError, OSError), match=said) as caught:
         rows_of(broker, **wrong)
     assert "topsecret" not in str(caught.value)
+
+
+def stream_reader(broker: StreamBroker, **options: Any) -> Any:
+    """Return the reader of a streaming query, as Spark's driver has it."""
+    given = {"url": broker.url, "stream": "s-0", **options}
+    source = spark.Amqp10Stream(CaseInsensitiveDict({k: str(v) for k, v in given.items()}))
+    return source.streamReader(StructType())
+
+
+@pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp"])
+def test_streaming_query_has_no_end(broker: StreamBroker, name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} applies only to batch queries"):
+        stream_reader(broker, **{name: 10})
+
+
+@pytest.mark.parametrize(
+    "options, first",
+    [({"startingOffsets": "latest"}, 200), ({"startingTimestamp": 5_000}, 100)],
+)
+def test_messages_between_two_calls_of_initial_offset_are_read(
+    broker: StreamBroker, options: dict[str, Any], first: int
+) -> None:
+    """Spark may call it again after it asked for the end of the first batch."""
+    stream = broker.streams["s-0"]
+    stream.times = {number: number // 100 * 5_000 for number in range(200)}
+    reader = stream_reader(broker, **options)
+    assert {"s-0": first} == reader.initialOffset()
+    stream.publish(message(200))
+
+    assert {"s-0": 201} == reader.latestOffset()
+    assert {"s-0": first} == reader.initialOffset()
+    reader.stop()
 
 
 def test_lost_offsets_are_an_error_or_a_row(broker: StreamBroker) -> None:
