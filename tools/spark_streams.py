@@ -164,7 +164,7 @@ def consume(way: str, url: str, name: str, folder: Path, *, finish: bool) -> Non
     session = session_of(folder)
     reader = session.readStream.format(f"amqp10-{way}")
     if way == "stream":
-        reader = reader.options(url=url, stream=name, maxRowsPerBatch=2 * _BATCH)
+        reader = reader.options(url=url, stream=name, maxOffsetsPerTrigger=2 * _BATCH)
     else:
         reader = reader.options(url=f"{url}/?queue={name}", landing=str(folder / "landing"))
     from amqp10msg import spark  # noqa: PLC0415  (also where nothing is of Spark)

@@ -50,6 +50,7 @@ from amqp10msg.net.stream_ranges import (
     received_time,
 )
 from amqp10msg.spark._frames import add_error_column, spark_schema
+from amqp10msg.spark._offsets import Offsets, limit_batch
 from amqp10msg.spark._workers import (
     SupportsAvailableNow,
     freeze_imports,
@@ -76,7 +77,7 @@ STREAM_ROWS = pa.schema(
         ),
     ]
 )
-_ROWS_OPTION, _MAX_ROWS_OPTION = "rowsPerPartition", "maxRowsPerBatch"
+_ROWS_OPTION, _MAX_OFFSETS_OPTION = "rowsPerPartition", "maxOffsetsPerTrigger"
 #: Options that apply only to RabbitMQ streams, and only to event hubs.
 _STREAM_OPTIONS = ("filterValues", "matchUnfiltered", "sqlFilter")
 _HUB_OPTIONS = ("consumerGroup",)
@@ -95,7 +96,7 @@ _OPTIONS = (
     ),
     *(
         _ROWS_OPTION,
-        _MAX_ROWS_OPTION,
+        _MAX_OFFSETS_OPTION,
         "readTimeout",
         "failOnDataLoss",
         *_STREAM_OPTIONS,
@@ -114,8 +115,6 @@ _MAX_TIMESTAMP = 2**63 - 1
 # second.
 _POLL_SECONDS = 0.1
 
-#: The offset of the next message, by stream name.
-Offsets = dict[str, int]
 #: Queries the bounds of each stream, which are its first offset, and the offset after its last
 #: message.
 Probe = StreamProbe | StoredProbe
@@ -136,7 +135,7 @@ class _Options:
     starting: Any
     ending: Any
     rows_per_partition: int | None
-    max_rows: int | None
+    max_offsets: int | None
     timeout: float
     fails_on_loss: bool
     filters: RangeFilters
@@ -178,9 +177,9 @@ class _Options:
             options.get("sqlFilter"),
         )
         filters.described()
-        max_rows = (
-            positive_option(options, _MAX_ROWS_OPTION, 1, "rows")
-            if _MAX_ROWS_OPTION in options
+        max_offsets = (
+            positive_option(options, _MAX_OFFSETS_OPTION, 1, "offsets")
+            if _MAX_OFFSETS_OPTION in options
             else None
         )
         result = cls(
@@ -191,7 +190,7 @@ class _Options:
             _parse_positions(options, "starting", _EARLIEST),
             _parse_positions(options, "ending", _LATEST),
             positive_option(options, _ROWS_OPTION, 1, "rows") if _ROWS_OPTION in options else None,
-            max_rows,
+            max_offsets,
             float(positive_option(options, "readTimeout", 60, "seconds")),
             bool_option(options, "failOnDataLoss", default=True),
             filters,
@@ -486,7 +485,8 @@ class Amqp10Stream(DataSource):
             message that the broker got at this time or later is not read.
         rowsPerPartition: the number of offsets per task. Default: 100,000; with the stream
             protocol, a quarter of the offsets to read, from 100,000 to 1,000,000.
-        maxRowsPerBatch: offsets per batch of a streaming query; needs PySpark 4.2.
+        maxOffsetsPerTrigger: the maximum number of offsets in a batch of a streaming query; default
+            unlimited.
         readTimeout: seconds without a message after which reading a range fails; default 60.
         failOnDataLoss: ``true`` (default) to fail if retention removed offsets. With ``false``, a
             row without a message contains the number of removed offsets in the column ``lost``.
@@ -531,8 +531,6 @@ class Amqp10Stream(DataSource):
             for name in _BATCH_OPTIONS:
                 if name in self.options:
                     raise ValueError(f"{name} applies only to batch queries: remove it")
-            if streaming_datasource is None and options.max_rows is not None:
-                raise ValueError(f"{_MAX_ROWS_OPTION} needs PySpark 4.2 or later")
         return _StreamReader(options)
 
 
@@ -559,7 +557,12 @@ class _Reader(_RangeReader, DataSourceReader):
 
 
 class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):  # type: ignore[misc]  # the base is Any if PySpark has no types
-    """Reads growing streams; Spark's offset contains the next offset of each stream."""
+    """Reads growing streams; Spark's offset contains the next offset of each stream.
+
+    Before version 4.2, PySpark does not pass the start of the next batch to `latestOffset`. But
+    each offset that `latestOffset` returns is the end of the next batch, and a query that continues
+    from a checkpoint calls `partitions` with its last offset first, as start and as end.
+    """
 
     _available_now_end: Offsets | None = None
 
@@ -568,6 +571,8 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
         self._probe: Probe | None = None
         self._names: tuple[str, ...] | None = None
         self._initial: Offsets | None = None
+        # The end of the last batch; None before the first batch of a new query.
+        self._position: Offsets | None = None
         self._polled_at = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -604,11 +609,11 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
         return {name: bounds.next for name, bounds in self._query_bounds().items()}
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802  (Spark's names)
-        max_rows = self._options.max_rows
+        max_offsets = self._options.max_offsets
         return (
             streaming_datasource.ReadAllAvailable()
-            if max_rows is None
-            else streaming_datasource.ReadMaxRows(max_rows)
+            if max_offsets is None
+            else streaming_datasource.ReadMaxRows(max_offsets)
         )
 
     @hide_worker_traceback()
@@ -619,21 +624,35 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
     def latestOffset(  # noqa: N802  (Spark's names)
         self, start: Offsets | None = None, limit: Any = None
     ) -> Offsets:
-        end = self._end_offsets() if self._available_now_end is None else self._available_now_end
         if start is None:  # before PySpark 4.2
-            return end
+            start = self.initialOffset() if self._position is None else self._position
+            max_offsets = self._options.max_offsets
+        elif isinstance(limit, streaming_datasource.ReadMaxRows):
+            max_offsets = limit.max_rows
+        else:
+            max_offsets = None
+        end = self._end_offsets() if self._available_now_end is None else self._available_now_end
         for name, offset in start.items():
             if end.get(name, offset) < offset:
                 raise ValueError(_stream_too_short_error(name, end[name], offset))
-        max_rows = limit.max_rows if isinstance(limit, streaming_datasource.ReadMaxRows) else None
+        if max_offsets is not None:
+            end = limit_batch(self._with_added_streams(start, end), end, max_offsets)
         # Keep the offset of a stream that was removed from the query.
-        return {**start, **(end if max_rows is None else limit_batch(start, end, max_rows))}
+        self._position = {**start, **end}
+        return self._position
+
+    def _with_added_streams(self, start: Offsets, end: Offsets) -> Offsets:
+        """Return `start`, with the first offset of each stream that was added to the query."""
+        if end.keys() <= start.keys():
+            return start
+        return {**{name: bounds.first for name, bounds in self._query_bounds().items()}, **start}
 
     def reportLatestOffset(self) -> Offsets | None:  # noqa: N802  (Spark's names)
         return self._available_now_end
 
     @hide_worker_traceback()
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
+        self._position = end
         if start == end:
             return []
         return self._options.split_ranges(start, end, self._query_bounds())
@@ -642,19 +661,3 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
         if self._probe is not None:
             self._probe.close()
             self._probe = None
-
-
-def limit_batch(start: Offsets, end: Offsets, max_rows: int) -> Offsets:
-    """Limit `end` to `max_rows` offsets after `start`, divided evenly among the streams."""
-    offsets = {name: start.get(name, 0) for name in end}
-    remaining = max_rows
-    while remaining > 0:
-        unfinished = [name for name in end if offsets[name] < end[name]]
-        if not unfinished:
-            break
-        share = max(remaining // len(unfinished), 1)
-        for name in unfinished:
-            count = min(share, end[name] - offsets[name], remaining)
-            offsets[name] += count
-            remaining -= count
-    return offsets

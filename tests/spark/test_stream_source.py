@@ -21,7 +21,10 @@ from pyspark.sql.datasource import CaseInsensitiveDict  # noqa: E402
 from pyspark.sql.types import StructType  # noqa: E402
 
 from amqp10msg import spark  # noqa: E402
-from amqp10msg.spark.stream_source import limit_batch  # noqa: E402
+from amqp10msg.net.stored_ranges import StoredProbe  # noqa: E402
+from amqp10msg.net.stream_ranges import Bounds  # noqa: E402
+from amqp10msg.spark import stream_source  # noqa: E402
+from amqp10msg.spark._offsets import limit_batch  # noqa: E402
 from tests.spark.stream_reads import FORMAT, every, message  # noqa: E402
 from tests.spark.stream_reads import rows_of as read_rows  # noqa: E402
 from tests.stored_streams import ChunkServer, Stored, serving  # noqa: E402
@@ -223,6 +226,20 @@ class Query:
         assert query.exception() is None
         return [one["numInputRows"] for one in query.recentProgress if one["numInputRows"]]
 
+    def run_continuously(self) -> list[int]:
+        """Process what is there as a query that does not end; return the rows of each batch."""
+        source = self._session.readStream.format(FORMAT).options(**self._options).load()
+        query = (
+            source.writeStream.format("parquet")
+            .option("checkpointLocation", str(self.folder / "state"))
+            .start(str(self.folder / "out"))
+        )
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+        return [one["numInputRows"] for one in query.recentProgress if one["numInputRows"]]
+
     def rows(self) -> list[Any]:
         found: list[Any] = self._session.read.parquet(str(self.folder / "out")).collect()
         return found
@@ -239,7 +256,7 @@ def test_stream_delivers_each_message_once(
     spark_session: Any, broker: StreamBroker, tmp_path: Path
 ) -> None:
     pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.2")
-    query = Query(spark_session, broker, tmp_path, superStream="s", maxRowsPerBatch=150)
+    query = Query(spark_session, broker, tmp_path, superStream="s", maxOffsetsPerTrigger=150)
     assert [150, 150, 100] == query.run()
     broker.streams["s-1"].publish(*(message(n) for n in range(200, 210)))
     # What came after the end of a batch that is repeated is not part of it.
@@ -318,6 +335,111 @@ def test_credentials_do_not_leak(spark_session: Any, broker: StreamBroker, tmp_p
     assert "Committed offsets for batch" in said
     assert "me:secret" not in said
     assert "wrong-secret" not in said
+
+
+def test_batches_are_limited_from_the_first_one_on(
+    spark_session: Any, broker: StreamBroker, tmp_path: Path
+) -> None:
+    """With each PySpark, also after a restart."""
+    query = Query(spark_session, broker, tmp_path, superStream="s", maxOffsetsPerTrigger=150)
+    assert [150, 150, 100] == query.run_continuously()
+    query.forget_last()
+    broker.streams["s-1"].publish(*(message(n) for n in range(200, 400)))
+    assert [150, 50] == query.run_continuously()[-2:]
+    wanted = sorted([*every(), *(("s-1", n) for n in range(200, 400))])
+    assert wanted == numbers(query.rows())
+
+
+class EarlierSpark:
+    """Calls the reader of two streams as PySpark 4.0 and 4.1 do, which is recorded from them."""
+
+    def __init__(self, ends: dict[str, int], firsts: dict[str, int], most: int) -> None:
+        self.ends, self.firsts, self.most = ends, firsts, most
+        self.log: list[dict[str, int]] = []
+        self.batches: list[list[tuple[str, int, int]]] = []
+        self.reader: Any = None
+
+    def bounds(self, names: Any) -> dict[str, Bounds]:
+        return {name: Bounds(self.firsts[name], self.ends[name]) for name in names}
+
+    def start(self, *, repeat: bool) -> None:
+        """Start the query, which may repeat its last batch."""
+        options = {"url": "rabbitmq-stream://h", "stream": ",".join(self.ends)}
+        options["maxOffsetsPerTrigger"] = str(self.most)
+        self.reader = spark.Amqp10Stream(CaseInsensitiveDict(options)).streamReader(StructType())
+        if self.log:
+            assert [] == self.reader.partitions(self.log[-1], self.log[-1])
+            if repeat:
+                repeated = self._tasks()
+                assert self.batches[-1] == repeated
+
+    def _tasks(self) -> list[tuple[str, int, int]]:
+        start = self.log[-2] if len(self.log) > 1 else self.reader.initialOffset()
+        parts = self.reader.partitions(start, self.log[-1])
+        return [(one.value.stream, one.value.start, one.value.stop) for one in parts]
+
+    def trigger(self) -> bool:
+        """Run a batch, if there are new messages."""
+        latest = self.reader.latestOffset()
+        if self.log and latest == self.log[-1]:
+            return False
+        self.log.append(latest)
+        self.batches.append(self._tasks())
+        return True
+
+
+@given(
+    st.fixed_dictionaries({name: st.integers(0, 500) for name in ("a", "b")}),
+    st.integers(1, 400),
+    st.lists(
+        st.one_of(st.sampled_from(["trigger", "restart", "repeat"]), st.integers(0, 300)),
+        max_size=20,
+    ),
+)
+def test_limit_holds_without_the_start_of_the_batch(
+    firsts: dict[str, int], most: int, steps: list[str | int]
+) -> None:
+    """Before PySpark 4.2: each batch is limited, and batches have each offset once."""
+    query = EarlierSpark({"a": firsts["a"] + 250, "b": firsts["b"]}, firsts, most)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StoredProbe, "bounds", lambda _, names: query.bounds(names))
+        patch.setattr(stream_source, "_POLL_SECONDS", 0)
+        query.start(repeat=False)
+        for step in steps:
+            if step == "trigger":
+                query.trigger()
+            elif isinstance(step, int):
+                query.ends["ab"[step % 2]] += step
+            else:
+                query.start(repeat=step == "repeat")
+        while query.trigger():
+            pass
+
+    for batch in query.batches:
+        assert sum(stop - start for _, start, stop in batch) <= most
+    for name, first in firsts.items():
+        mine = [
+            (start, stop) for batch in query.batches for one, start, stop in batch if one == name
+        ]
+        assert [first, *(stop for _, stop in mine)] == [
+            *(start for start, _ in mine),
+            query.ends[name],
+        ]
+
+
+def test_limit_of_a_stream_that_is_added_to_a_query(broker: StreamBroker) -> None:
+    """Its first batch begins at its first message, which is not offset 0."""
+    broker.streams["s-1"].retain(120)
+    options = {"stream": "s-0,s-1", "maxOffsetsPerTrigger": 50}
+    reader = stream_reader(broker, **options)
+    assert [] == reader.partitions({"s-0": 200}, {"s-0": 200})
+
+    end = reader.latestOffset()
+
+    assert {"s-0": 200, "s-1": 170} == end
+    (part,) = reader.partitions({"s-0": 200}, end)
+    assert (120, 170) == (part.value.start, part.value.stop)
+    reader.stop()
 
 
 @given(
