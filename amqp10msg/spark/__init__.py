@@ -36,6 +36,7 @@ from amqp10msg.spark.functions import (
     translate,
     validate,
 )
+from amqp10msg.spark.lag import offsets_behind_latest
 from amqp10msg.spark.queue_source import Amqp10Queue
 from amqp10msg.spark.running import run
 from amqp10msg.spark.session import java_home, register, session
@@ -62,6 +63,7 @@ __all__ = [
     "from_capture",
     "java_home",
     "metrics",
+    "offsets_behind_latest",
     "page",
     "read_stats",
     "register",

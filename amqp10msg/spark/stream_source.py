@@ -449,6 +449,18 @@ def _parse_timestamp(text: str, name: str) -> Timestamp:
     )
 
 
+def query_bounds(options: Mapping[str, str]) -> dict[str, Bounds]:
+    """Return the bounds of the streams that the options of `Amqp10Stream` name.
+
+    Raises:
+        ValueError: an option is invalid.
+        LinkError: the broker cannot be reached, or refuses the query.
+    """
+    parsed = _Options.from_options(options)
+    with parsed.probe() as probe:
+        return dict(probe.bounds(parsed.names(probe)))
+
+
 class Amqp10Stream(DataSource):
     """Reads RabbitMQ streams and Azure event hubs; a row is a message.
 
@@ -573,6 +585,8 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
         self._initial: Offsets | None = None
         # The end of the last batch; None before the first batch of a new query.
         self._position: Offsets | None = None
+        # The ends of the streams when the last batch was planned.
+        self._latest: Offsets | None = None
         self._polled_at = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -635,6 +649,7 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
         for name, offset in start.items():
             if end.get(name, offset) < offset:
                 raise ValueError(_stream_too_short_error(name, end[name], offset))
+        self._latest = end
         if max_offsets is not None:
             end = limit_batch(self._with_added_streams(start, end), end, max_offsets)
         # Keep the offset of a stream that was removed from the query.
@@ -648,7 +663,7 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
         return {**{name: bounds.first for name, bounds in self._query_bounds().items()}, **start}
 
     def reportLatestOffset(self) -> Offsets | None:  # noqa: N802  (Spark's names)
-        return self._available_now_end
+        return self._latest
 
     @hide_worker_traceback()
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:

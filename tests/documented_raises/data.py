@@ -345,6 +345,13 @@ SPARK: Rows = {
     "spark.translate": {
         "ValueError": _in_spark("tests/spark/test_translate.py::test_invalid_call_is_an_error")
     },
+    "spark.offsets_behind_latest": {
+        "ValueError": lambda: _spark().offsets_behind_latest({}),
+        "OSError": lambda: _spark().offsets_behind_latest(
+            {"endOffset": {"s": 1}},
+            {"url": "rabbitmq-stream://127.0.0.1:1", "stream": "s", "readTimeout": "1"},
+        ),
+    },
     "spark.register": {
         "ValueError": [
             lambda: _spark().register(mock.Mock(), columns="colour"),

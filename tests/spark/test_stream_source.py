@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType  # noqa: E402
 from amqp10msg import spark  # noqa: E402
 from amqp10msg.net.stored_ranges import StoredProbe  # noqa: E402
 from amqp10msg.net.stream_ranges import Bounds  # noqa: E402
-from amqp10msg.spark import stream_source  # noqa: E402
+from amqp10msg.spark import lag, stream_source  # noqa: E402
 from amqp10msg.spark._offsets import limit_batch  # noqa: E402
 from tests.spark.stream_reads import FORMAT, every, message  # noqa: E402
 from tests.spark.stream_reads import rows_of as read_rows  # noqa: E402
@@ -238,7 +238,8 @@ class Query:
             query.processAllAvailable()
         finally:
             query.stop()
-        return [one["numInputRows"] for one in query.recentProgress if one["numInputRows"]]
+        self.progress = [one for one in query.recentProgress if one["numInputRows"]]
+        return [one["numInputRows"] for one in self.progress]
 
     def rows(self) -> list[Any]:
         found: list[Any] = self._session.read.parquet(str(self.folder / "out")).collect()
@@ -348,6 +349,62 @@ def test_batches_are_limited_from_the_first_one_on(
     assert [150, 50] == query.run_continuously()[-2:]
     wanted = sorted([*every(), *(("s-1", n) for n in range(200, 400))])
     assert wanted == numbers(query.rows())
+
+
+def test_progress_has_the_lag_of_each_stream(
+    spark_session: Any, broker: StreamBroker, tmp_path: Path
+) -> None:
+    query = Query(spark_session, broker, tmp_path, superStream="s", maxOffsetsPerTrigger=150)
+    assert [150, 150, 100] == query.run_continuously()
+    sources = [one.sources[0] for one in query.progress]
+    lags = [{"s-0": 125, "s-1": 125}, {"s-0": 50, "s-1": 50}, {"s-0": 0, "s-1": 0}]
+
+    options = {"url": broker.url, "superStream": "s"}
+    assert lags == [spark.offsets_behind_latest(one, options) for one in sources]
+    broker.streams["s-1"].publish(message(200))
+    assert {"s-0": 0, "s-1": 1} == spark.offsets_behind_latest(sources[-1], options)
+    pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.2")
+    assert lags == [spark.offsets_behind_latest(one) for one in sources]
+
+
+@given(
+    st.dictionaries(st.text(), st.integers(0, 10**12), min_size=1),
+    st.integers(0, 10**12),
+    st.sampled_from([dict, json.dumps, repr]),
+)
+def test_lag_is_read_from_each_form_of_an_offset(
+    end: dict[str, int], behind: int, form: Callable[[dict[str, int]], Any]
+) -> None:
+    """PySpark reports offsets as JSON or as a repr, depending on the version."""
+    latest = {name: offset + behind for name, offset in end.items()}
+    progress = {"endOffset": form(end), "latestOffset": form(latest)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lag, "streaming_datasource", object())
+        assert dict.fromkeys(end, behind) == spark.offsets_behind_latest(progress)
+
+
+@pytest.mark.parametrize(
+    "progress",
+    [
+        None,
+        {},
+        *(
+            {"endOffset": offset, "latestOffset": '{"s": 1}'}
+            for offset in ("", "None", "null", "[" * 10_000, "[1]", '{"s": "1"}', {"s": None}, 1)
+        ),
+        {"endOffset": '{"s": 1}', "latestOffset": "None"},
+    ],
+)
+def test_lag_of_other_progress_is_an_error(monkeypatch: pytest.MonkeyPatch, progress: Any) -> None:
+    monkeypatch.setattr(lag, "streaming_datasource", object())
+    with pytest.raises(ValueError, match="progress must be an item of `sources` of a query"):
+        spark.offsets_behind_latest(progress)
+
+
+def test_lag_without_latest_offsets_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lag, "streaming_datasource", None)
+    with pytest.raises(ValueError, match=r"PySpark before 4\.2 .*: pass the options"):
+        spark.offsets_behind_latest({"endOffset": '{"s": 1}', "latestOffset": '{"s": 1}'})
 
 
 class EarlierSpark:
