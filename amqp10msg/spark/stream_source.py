@@ -9,8 +9,8 @@ so a sink that recognises repeated batches, such as Delta or Parquet, stores eac
 
 from __future__ import annotations
 
+import logging
 import time
-import warnings
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -109,6 +109,7 @@ _EARLIEST, _LATEST = "earliest", "latest"
 #: which is so fast that the overhead of a task matters, a read is divided into `_STORED_TASKS`
 #: tasks of `_MIN_TASK_ROWS` to `_MAX_TASK_ROWS` offsets each.
 _MIN_TASK_ROWS, _MAX_TASK_ROWS, _STORED_TASKS = 100_000, 1_000_000, 4
+_log = logging.getLogger("amqp10msg.spark")
 #: The maximum of a timestamp (Part 1, 1.6.17).
 _MAX_TIMESTAMP = 2**63 - 1
 # The shortest time between polls of the streams' ends, in seconds; Spark polls 100 times per
@@ -118,6 +119,15 @@ _POLL_SECONDS = 0.1
 #: Queries the bounds of each stream, which are its first offset, and the offset after its last
 #: message.
 Probe = StreamProbe | StoredProbe
+
+
+@attrs.frozen
+class _LostRange:
+    """Offsets that retention had removed when the batch was planned; a task returns one row."""
+
+    stream: str
+    start: int
+    count: int
 
 
 @attrs.frozen
@@ -287,22 +297,29 @@ class _Options:
         self, start: Offsets, end: Offsets, bounds: Mapping[str, Bounds]
     ) -> list[InputPartition]:
         """Divide the offsets of each stream from `start` to `end` into one range per task."""
-        ranges = []
+        ranges: list[StreamRange] = []
+        lost: list[_LostRange] = []
         rows = self._rows_per_task(start, end, bounds)
         for name, stop in end.items():
+            if name not in bounds:
+                if start.get(name) != stop:
+                    raise ValueError(_removed_stream_error(name, stop))
+                continue
             # A stream that was added to the query is read from its first offset.
-            first = start.get(name, bounds[name].first)
+            first, available = start.get(name, bounds[name].first), bounds[name].first
             if first >= stop:
                 continue
             if bounds[name].next < stop:
                 raise ValueError(_stream_too_short_error(name, bounds[name].next, stop))
-            if bounds[name].first > first:
-                self.report_loss(name, first, min(bounds[name].first, stop) - first)
+            if available > first:
+                count = min(available, stop) - first
+                self.report_loss(name, first, count, str(available))
+                lost.append(_LostRange(name, first, count))
             ranges += [
-                InputPartition(StreamRange(name, offset, min(offset + rows, stop)))
-                for offset in range(first, stop, rows)
+                StreamRange(name, offset, min(offset + rows, stop))
+                for offset in range(max(first, available), stop, rows)
             ]
-        return ranges
+        return [InputPartition(part) for part in (*lost, *ranges)]
 
     def _rows_per_task(self, start: Offsets, end: Offsets, bounds: Mapping[str, Bounds]) -> int:
         """Return the number of offsets per task."""
@@ -310,28 +327,49 @@ class _Options:
             return self.rows_per_partition
         if not self._uses_stream_protocol:
             return _MIN_TASK_ROWS
-        starts = {name: start.get(name, bounds[name].first) for name in end}
-        available = sum(max(stop - starts[name], 0) for name, stop in end.items())
+        available = sum(
+            max(stop - max(start.get(name, 0), bounds[name].first), 0)
+            for name, stop in end.items()
+            if name in bounds
+        )
         return min(max(-(-available // _STORED_TASKS), _MIN_TASK_ROWS), _MAX_TASK_ROWS)
 
-    def report_loss(self, stream: str, start: int, count: int) -> None:
-        """Raise LostRangeError, or warn: retention removed messages before they were read."""
-        if self.filters:
-            loss = f"up to {count} offsets from {start} on are lost"
-        else:
-            loss = f"{count} offsets from {start} on are lost"
+    def report_loss(self, stream: str, start: int, count: int, available: str) -> None:
+        """Raise LostRangeError, or log a warning: retention removed messages before the read.
+
+        Args:
+            stream: the name of the stream.
+            start: the first offset that was to be read.
+            count: the number of removed offsets.
+            available: the first offset that can be read, as text.
+        """
+        number = f"up to {count}" if self.filters else f"{count}"
         message = (
-            f"{self.endpoint}: stream {stream}: {loss}: retention removed them before the read"
+            f"{self.endpoint}: {self._describe(stream)}: {number} messages from offset {start} on "
+            "are lost: retention removed them before they were read, and the first available "
+            f"offset is {available}"
         )
         if self.fails_on_loss:
             raise LostRangeError(
-                f"{message}. With failOnDataLoss=false, the query continues, and a row has their "
-                "count in the column lost"
+                f"{message}. To continue there, with the number of lost messages in the column "
+                "lost, set failOnDataLoss=false. To lose none, let the stream keep messages for "
+                "longer than the query may be stopped or behind"
             )
-        warnings.warn(message, RuntimeWarning, stacklevel=3)
+        _log.warning("%s", message)
 
-    def batches(self, part: StreamRange) -> Iterator[pa.RecordBatch]:
+    def _describe(self, stream: str) -> str:
+        """Return the kind and the name of a stream, for errors and warnings."""
+        if self.super_stream is not None:
+            return f"partition {stream} of the super stream {self.super_stream}"
+        if self.hub is not None:
+            return f"partition {stream.rpartition('/')[2]} of the event hub {self.hub.name}"
+        return f"stream {stream}"
+
+    def batches(self, part: StreamRange | _LostRange) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a range of offsets."""
+        if isinstance(part, _LostRange):
+            yield self._lost_row(part.stream, part.start, part.count)
+            return
         reading = Reading(self.filters, self.timeout, make=self._stream_factory)
         schema = self.schema()
         read_rows = read_stored if self._uses_stream_protocol else read_range
@@ -341,9 +379,13 @@ class _Options:
                     yield from self._rows_to_batches(part.stream, item, schema)
                     continue
                 start, count = item
-                self.report_loss(part.stream, start, count)
-                row = {"stream": part.stream, "offset": start, "lost": count}
-                yield pa.RecordBatch.from_pylist([row], schema=schema)
+                self.report_loss(part.stream, start, count, f"{start + count} or later")
+                yield self._lost_row(part.stream, start, count)
+
+    def _lost_row(self, stream: str, start: int, count: int) -> pa.RecordBatch:
+        """Return the row for `count` offsets from `start` on, which retention removed."""
+        row = {"stream": stream, "offset": start, "lost": count}
+        return pa.RecordBatch.from_pylist([row], schema=self.schema())
 
     def _rows_to_batches(
         self, stream: str, rows: StreamRows | StoredRows, schema: pa.Schema
@@ -395,6 +437,15 @@ def _stream_too_short_error(name: str, end: int, requested: int) -> str:
         f"the stream {name} ends at offset {end}, before the requested offset {requested}: "
         "endingOffsets is too large, or the stream was deleted and declared again, so the query "
         "needs a new checkpoint"
+    )
+
+
+def _removed_stream_error(name: str, end: int) -> str:
+    """Return the error text for a stream that was removed from a query within a batch."""
+    return (
+        f"the last batch of the query was not finished, and contains the stream {name} up to "
+        f"offset {end}, which is not a stream of the query any more: add it again until the batch "
+        "is finished"
     )
 
 
@@ -500,8 +551,10 @@ class Amqp10Stream(DataSource):
         maxOffsetsPerTrigger: the maximum number of offsets in a batch of a streaming query; default
             unlimited.
         readTimeout: seconds without a message after which reading a range fails; default 60.
-        failOnDataLoss: ``true`` (default) to fail if retention removed offsets. With ``false``, a
-            row without a message contains the number of removed offsets in the column ``lost``.
+        failOnDataLoss: ``true`` (default) to fail if retention removed offsets before they were
+            read. With ``false``, the query continues at the first available offset, logs a warning,
+            and a row without a message contains the number of removed offsets in the column
+            ``lost``.
         filterValues: the values of the annotation ``x-stream-filter-value`` that select messages of
             RabbitMQ streams.
         matchUnfiltered: ``true`` to select messages without a filter value as well; default
@@ -576,8 +629,6 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
     from a checkpoint calls `partitions` with its last offset first, as start and as end.
     """
 
-    _available_now_end: Offsets | None = None
-
     def __init__(self, options: _Options) -> None:
         super().__init__(options)
         self._probe: Probe | None = None
@@ -588,6 +639,8 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
         # The ends of the streams when the last batch was planned.
         self._latest: Offsets | None = None
         self._polled_at = 0.0
+        # The bounds at the start of a query with the trigger availableNow; None for other triggers.
+        self._available_now: dict[str, Bounds] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # Exclude the probe from pickling: tasks open their own connections.
@@ -618,10 +671,6 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
             self._initial = self._options.start_offsets(bounds, self._open_probe())
         return self._initial
 
-    def _end_offsets(self) -> Offsets:
-        """Return the offset after the last message of each stream."""
-        return {name: bounds.next for name, bounds in self._query_bounds().items()}
-
     def getDefaultReadLimit(self) -> Any:  # noqa: N802  (Spark's names)
         max_offsets = self._options.max_offsets
         return (
@@ -632,7 +681,7 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
 
     @hide_worker_traceback()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's names)
-        self._available_now_end = self._end_offsets()
+        self._available_now = self._query_bounds()
 
     @hide_worker_traceback()
     def latestOffset(  # noqa: N802  (Spark's names)
@@ -645,22 +694,22 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
             max_offsets = limit.max_rows
         else:
             max_offsets = None
-        end = self._end_offsets() if self._available_now_end is None else self._available_now_end
+        bounds = self._query_bounds() if self._available_now is None else self._available_now
+        end = {name: stream.next for name, stream in bounds.items()}
         for name, offset in start.items():
             if end.get(name, offset) < offset:
                 raise ValueError(_stream_too_short_error(name, end[name], offset))
         self._latest = end
         if max_offsets is not None:
-            end = limit_batch(self._with_added_streams(start, end), end, max_offsets)
+            # Neither offsets before the first one of a stream that was added to the query, nor
+            # offsets that retention has removed, count.
+            available = {
+                name: max(start.get(name, 0), stream.first) for name, stream in bounds.items()
+            }
+            end = limit_batch(available, end, max_offsets)
         # Keep the offset of a stream that was removed from the query.
         self._position = {**start, **end}
         return self._position
-
-    def _with_added_streams(self, start: Offsets, end: Offsets) -> Offsets:
-        """Return `start`, with the first offset of each stream that was added to the query."""
-        if end.keys() <= start.keys():
-            return start
-        return {**{name: bounds.first for name, bounds in self._query_bounds().items()}, **start}
 
     def reportLatestOffset(self) -> Offsets | None:  # noqa: N802  (Spark's names)
         return self._latest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from pyspark.sql.types import StructType  # noqa: E402
 from amqp10msg import spark  # noqa: E402
 from amqp10msg.net.stored_ranges import StoredProbe  # noqa: E402
 from amqp10msg.net.stream_ranges import Bounds  # noqa: E402
-from amqp10msg.spark import lag, stream_source  # noqa: E402
+from amqp10msg.spark import _workers, lag, stream_source  # noqa: E402
 from amqp10msg.spark._offsets import limit_batch  # noqa: E402
 from tests.spark.stream_reads import FORMAT, every, message  # noqa: E402
 from tests.spark.stream_reads import rows_of as read_rows  # noqa: E402
@@ -167,30 +168,108 @@ def test_messages_between_two_calls_of_initial_offset_are_read(
     reader.stop()
 
 
-def test_lost_offsets_are_an_error_or_a_row(broker: StreamBroker) -> None:
+@pytest.mark.parametrize(
+    "names, described",
+    [
+        ({}, "stream s-0"),
+        ({"stream": "", "superStream": "s"}, "partition s-0 of the super stream s"),
+    ],
+)
+def test_lost_offsets_are_an_error_or_a_row(
+    broker: StreamBroker, caplog: pytest.LogCaptureFixture, names: dict[str, str], described: str
+) -> None:
     broker.streams["s-0"].retain(30)
-    said = "stream s-0: 20 offsets from 10 on are lost"
-    with pytest.raises(ValueError, match=said):
-        rows_of(broker, startingOffsets=10)
+    options = {**names, "startingOffsets": 10, "endingOffsets": 200}
+    reason = (
+        f"{described}: 20 messages from offset 10 on are lost: retention removed them before they "
+        "were read, and the first available offset is 30"
+    )
+    with pytest.raises(ValueError, match=f"{reason}. To continue there, .* failOnDataLoss=false"):
+        rows_of(broker, **options)
 
-    with pytest.warns(RuntimeWarning, match=said):
-        rows = rows_of(broker, startingOffsets=10, failOnDataLoss="false")
+    rows = rows_of(broker, failOnDataLoss="false", **options)
 
+    (record,) = caplog.records
+    assert ("WARNING", True) == (record.levelname, record.getMessage().endswith(reason))
     gone = [row for row in rows if row["lost"] is not None]
-    names = ("stream", "offset", "wire", "lost")
-    assert [("s-0", 10, None, 20)] == [tuple(row[name] for name in names) for row in gone]
-    assert every(streams=1)[30:] == numbers(row for row in rows if row["lost"] is None)
+    columns = ("stream", "offset", "wire", "lost")
+    assert [("s-0", 10, None, 20)] == [tuple(row[name] for name in columns) for row in gone]
+    read = [place for place in every() if place[1] >= (30 if place[0] == "s-0" else 10)]
+    read = [place for place in read if place[0] == "s-0" or names]
+    assert read == numbers(row for row in rows if row["lost"] is None)
 
 
-def test_offsets_removed_while_reading_are_an_error(broker: StreamBroker) -> None:
+@pytest.mark.parametrize("start", [30, 31, 200])
+def test_query_at_the_first_offset_loses_nothing(
+    broker: StreamBroker, caplog: pytest.LogCaptureFixture, start: int
+) -> None:
+    broker.streams["s-0"].retain(30)
+    for fails in ("true", "false"):
+        reader = stream_reader(broker, failOnDataLoss=fails)
+        assert [] == reader.partitions({"s-0": start}, {"s-0": start})
+        parts = reader.partitions({"s-0": start}, reader.latestOffset())
+        rows = [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
+        assert every(streams=1)[start:] == numbers(rows)
+        reader.stop()
+    assert not caplog.records
+
+
+def test_offsets_removed_while_reading_are_an_error_or_a_row(
+    broker: StreamBroker, caplog: pytest.LogCaptureFixture
+) -> None:
     """The driver found it there, and the task did not."""
     options = {"url": broker.url, "stream": "s-0", "rowsPerPartition": "100"}
-    batches = spark.Amqp10Stream(CaseInsensitiveDict(options)).reader(StructType())
+    batches: Any = spark.Amqp10Stream(CaseInsensitiveDict(options)).reader(StructType())
     _, part = batches.partitions()
     broker.streams["s-0"].retain(150)
 
-    with pytest.raises(ValueError, match="stream s-0: 50 offsets from 100 on are lost"):
+    reason = "stream s-0: 50 messages from offset 100 on are lost.* offset is 150 or later"
+    with pytest.raises(ValueError, match=reason):
         list(batches.read(part))
+
+    options["failOnDataLoss"] = "false"
+    batches = spark.Amqp10Stream(CaseInsensitiveDict(options)).reader(StructType())
+    rows = [row for batch in batches.read(part) for row in batch.to_pylist()]
+    assert [(100, 50)] == [(row["offset"], row["lost"]) for row in rows if row["lost"]]
+    assert every(streams=1)[150:] == numbers(row for row in rows if row["lost"] is None)
+    assert re.search(reason, caplog.records[-1].getMessage())
+
+
+def test_query_continues_after_lost_offsets(
+    spark_session: Any, broker: StreamBroker, tmp_path: Path
+) -> None:
+    query = Query(spark_session, broker, tmp_path, stream="s-0")
+    assert [200] == query.run()
+    stream = broker.streams["s-0"]
+    stream.publish(*(message(n) for n in range(200, 400)))
+    stream.retain(250)
+    with pytest.raises(Exception, match="50 messages from offset 200 on are lost"):
+        query.run()
+
+    query = Query(spark_session, broker, tmp_path, stream="s-0", failOnDataLoss="false")
+    assert [151] == query.run()
+    stream.publish(*(message(n) for n in range(400, 500)))
+    stream.retain(400)  # exactly the next offset of the query
+    assert [100] == query.run()[-1:]
+
+    rows = query.rows()
+    assert [(200, 50)] == [(row["offset"], row["lost"]) for row in rows if row["lost"]]
+    expected = [*every(200, 1), *every(500, 1)[250:]]
+    assert expected == numbers(row for row in rows if row["lost"] is None)
+
+
+def test_stream_that_was_removed_from_a_query(broker: StreamBroker) -> None:
+    """Its offset stays in the checkpoint; a batch that contains it cannot be repeated."""
+    reader = stream_reader(broker)
+    position = {"s-0": 100, "s-1": 100}
+    assert [] == reader.partitions(position, position)
+    end = reader.latestOffset()
+    assert {"s-0": 200, "s-1": 100} == end
+    (part,) = reader.partitions(position, end)
+    assert ("s-0", 100, 200) == (part.value.stream, part.value.start, part.value.stop)
+    with pytest.raises(ValueError, match=r"contains the stream s-1 up to offset 150, .* add it"):
+        reader.partitions(position, {"s-0": 200, "s-1": 150})
+    reader.stop()
 
 
 def test_missing_messages_are_a_timeout_error(broker: StreamBroker) -> None:
@@ -407,13 +486,18 @@ def test_lag_without_latest_offsets_is_an_error(monkeypatch: pytest.MonkeyPatch)
         spark.offsets_behind_latest({"endOffset": '{"s": 1}', "latestOffset": '{"s": 1}'})
 
 
-class EarlierSpark:
-    """Calls the reader of two streams as PySpark 4.0 and 4.1 do, which is recorded from them."""
+class SparkCalls:
+    """Calls the reader of two streams as Spark does.
 
-    def __init__(self, ends: dict[str, int], firsts: dict[str, int], most: int) -> None:
-        self.ends, self.firsts, self.most = ends, firsts, most
+    PySpark 4.0 and 4.1 do not pass the start of the next batch, but start a query from a checkpoint
+    with a call of `partitions`. Both are recorded from them.
+    """
+
+    def __init__(self, firsts: dict[str, int], most: int, *, passes_start: bool) -> None:
+        self.firsts, self.ends, self.most = dict(firsts), dict(firsts), most
+        self.passes_start = passes_start
         self.log: list[dict[str, int]] = []
-        self.batches: list[list[tuple[str, int, int]]] = []
+        self.batches: list[list[tuple[str, int, int, bool]]] = []
         self.reader: Any = None
 
     def bounds(self, names: Any) -> dict[str, Bounds]:
@@ -422,66 +506,110 @@ class EarlierSpark:
     def start(self, *, repeat: bool) -> None:
         """Start the query, which may repeat its last batch."""
         options = {"url": "rabbitmq-stream://h", "stream": ",".join(self.ends)}
-        options["maxOffsetsPerTrigger"] = str(self.most)
+        options |= {"maxOffsetsPerTrigger": str(self.most), "failOnDataLoss": "false"}
         self.reader = spark.Amqp10Stream(CaseInsensitiveDict(options)).streamReader(StructType())
         if self.log:
-            assert [] == self.reader.partitions(self.log[-1], self.log[-1])
-            if repeat:
-                repeated = self._tasks()
-                assert self.batches[-1] == repeated
+            if not self.passes_start:
+                assert [] == self.reader.partitions(self.log[-1], self.log[-1])
+            if repeat and len(self.log) > 1:
+                self.batches[-1] = self._tasks()
 
-    def _tasks(self) -> list[tuple[str, int, int]]:
-        start = self.log[-2] if len(self.log) > 1 else self.reader.initialOffset()
-        parts = self.reader.partitions(start, self.log[-1])
-        return [(one.value.stream, one.value.start, one.value.stop) for one in parts]
+    def _start_of_batch(self, number: int) -> dict[str, int]:
+        offset: dict[str, int] = self.log[number - 1] if number else self.reader.initialOffset()
+        return offset
+
+    def _tasks(self) -> list[tuple[str, int, int, bool]]:
+        """Return the stream, the start and the stop of each task, and whether it is lost."""
+        start = self._start_of_batch(len(self.log) - 1)
+        parts = [part.value for part in self.reader.partitions(start, self.log[-1])]
+        return [
+            (part.stream, part.start, part.start + part.count, True)
+            if hasattr(part, "count")
+            else (part.stream, part.start, part.stop, False)
+            for part in parts
+        ]
 
     def trigger(self) -> bool:
         """Run a batch, if there are new messages."""
-        latest = self.reader.latestOffset()
+        if self.passes_start:
+            limit = self.reader.getDefaultReadLimit()
+            latest = self.reader.latestOffset(self._start_of_batch(len(self.log)), limit)
+        else:
+            latest = self.reader.latestOffset()
         if self.log and latest == self.log[-1]:
             return False
         self.log.append(latest)
         self.batches.append(self._tasks())
+        read = sum(stop - start for _, start, stop, lost in self.batches[-1] if not lost)
+        assert read == self.most or latest == self.ends
         return True
 
 
+@pytest.mark.parametrize(
+    "passes_start",
+    [
+        False,
+        pytest.param(
+            True,
+            marks=pytest.mark.skipif(_workers.streaming_datasource is None, reason="PySpark 4.2"),
+        ),
+    ],
+)
 @given(
     st.fixed_dictionaries({name: st.integers(0, 500) for name in ("a", "b")}),
     st.integers(1, 400),
     st.lists(
-        st.one_of(st.sampled_from(["trigger", "restart", "repeat"]), st.integers(0, 300)),
+        st.one_of(
+            st.sampled_from(["trigger", "restart", "repeat"]),
+            st.tuples(
+                st.sampled_from(["publish", "remove"]), st.sampled_from("ab"), st.integers(1, 300)
+            ),
+        ),
         max_size=20,
     ),
 )
-def test_limit_holds_without_the_start_of_the_batch(
-    firsts: dict[str, int], most: int, steps: list[str | int]
+def test_batches_are_limited_and_have_each_offset_once(
+    passes_start: bool, firsts: dict[str, int], most: int, steps: list[Any]
 ) -> None:
-    """Before PySpark 4.2: each batch is limited, and batches have each offset once."""
-    query = EarlierSpark({"a": firsts["a"] + 250, "b": firsts["b"]}, firsts, most)
+    """Each offset is read once, or is lost if retention removed it; lost offsets do not count."""
+    query = SparkCalls(firsts, most, passes_start=passes_start)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StoredProbe, "bounds", lambda _, names: query.bounds(names))
         patch.setattr(stream_source, "_POLL_SECONDS", 0)
         query.start(repeat=False)
+        query.trigger()
         for step in steps:
             if step == "trigger":
                 query.trigger()
-            elif isinstance(step, int):
-                query.ends["ab"[step % 2]] += step
-            else:
+            elif step in {"restart", "repeat"}:
                 query.start(repeat=step == "repeat")
+            elif step[0] == "publish":
+                query.ends[step[1]] += step[2]
+            else:
+                name = step[1]
+                query.firsts[name] = min(query.firsts[name] + step[2], query.ends[name])
+        # The rest, in several batches, each after a restart.
+        for name, first in query.ends.items():
+            query.firsts[name] = min(query.firsts[name] + first % 7, first)
+            query.ends[name] += 2 * most
+        query.start(repeat=True)
         while query.trigger():
-            pass
+            query.start(repeat=False)
 
     for batch in query.batches:
-        assert sum(stop - start for _, start, stop in batch) <= most
+        assert sum(stop - start for _, start, stop, lost in batch if not lost) <= most
     for name, first in firsts.items():
-        mine = [
-            (start, stop) for batch in query.batches for one, start, stop in batch if one == name
-        ]
-        assert [first, *(stop for _, stop in mine)] == [
-            *(start for start, _ in mine),
-            query.ends[name],
-        ]
+        mine = [part for batch in query.batches for part in batch if part[0] == name]
+        borders = [first, *(stop for *_, stop, _ in mine)]
+        assert borders == [*(start for _, start, *_ in mine), query.ends[name]]
+        assert all(stop <= query.firsts[name] for _, _, stop, lost in mine if lost)
+
+
+def test_limited_query_goes_on_if_spark_reads_no_partition(broker: StreamBroker) -> None:
+    """Before PySpark 4.2, if Spark's optimizer removed the source from the plan of the batches."""
+    reader = stream_reader(broker, maxOffsetsPerTrigger=150)
+    assert [{"s-0": 150}, {"s-0": 200}, {"s-0": 200}] == [reader.latestOffset() for _ in range(3)]
+    reader.stop()
 
 
 def test_limit_of_a_stream_that_is_added_to_a_query(broker: StreamBroker) -> None:
