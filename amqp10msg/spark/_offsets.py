@@ -5,6 +5,11 @@ An offset of Spark contains the offset of the next message of each stream.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
+from amqp10msg.net.stream_ranges import StreamRange
+
 #: The offset of the next message, by stream name.
 Offsets = dict[str, int]
 
@@ -23,3 +28,29 @@ def limit_batch(start: Offsets, end: Offsets, max_offsets: int) -> Offsets:
             offsets[name] += count
             remaining -= count
     return offsets
+
+
+def split_ranges(
+    ranges: Sequence[StreamRange], max_offsets: int, min_count: int = 1
+) -> list[StreamRange]:
+    """Divide ranges into parts; the parts of a range differ by at most one offset.
+
+    Args:
+        ranges: the ranges; empty ranges have no part.
+        max_offsets: the maximum number of offsets in a part.
+        min_count: the minimum number of parts, if there are as many offsets.
+    """
+    sizes = [part.stop - part.start for part in ranges]
+    counts = [-(-size // max_offsets) for size in sizes]
+    total = sum(sizes)
+    min_count = min(min_count, total)
+    if sum(counts) < min_count:
+        # Rounding up makes at least `min_count` parts in total, but no empty part.
+        shares = [-(-size * min_count // total) for size in sizes]
+        counts = list(map(max, counts, shares))
+    parts: list[StreamRange] = []
+    for part, size, count in zip(ranges, sizes, counts, strict=True):
+        if count:
+            borders = [part.start + size * number // count for number in range(count + 1)]
+            parts += [StreamRange(part.stream, start, stop) for start, stop in pairwise(borders)]
+    return parts

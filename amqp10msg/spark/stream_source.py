@@ -50,7 +50,7 @@ from amqp10msg.net.stream_ranges import (
     received_time,
 )
 from amqp10msg.spark._frames import add_error_column, spark_schema
-from amqp10msg.spark._offsets import Offsets, limit_batch
+from amqp10msg.spark._offsets import Offsets, limit_batch, split_ranges
 from amqp10msg.spark._workers import (
     SupportsAvailableNow,
     freeze_imports,
@@ -77,7 +77,8 @@ STREAM_ROWS = pa.schema(
         ),
     ]
 )
-_ROWS_OPTION, _MAX_OFFSETS_OPTION = "rowsPerPartition", "maxOffsetsPerTrigger"
+_MIN_PARTITIONS, _MAX_RECORDS = "minPartitions", "maxRecordsPerPartition"
+_MAX_OFFSETS = "maxOffsetsPerTrigger"
 #: Options that apply only to RabbitMQ streams, and only to event hubs.
 _STREAM_OPTIONS = ("filterValues", "matchUnfiltered", "sqlFilter")
 _HUB_OPTIONS = ("consumerGroup",)
@@ -95,8 +96,9 @@ _OPTIONS = (
         *_BATCH_OPTIONS,
     ),
     *(
-        _ROWS_OPTION,
-        _MAX_OFFSETS_OPTION,
+        _MIN_PARTITIONS,
+        _MAX_RECORDS,
+        _MAX_OFFSETS,
         "readTimeout",
         "failOnDataLoss",
         *_STREAM_OPTIONS,
@@ -105,10 +107,10 @@ _OPTIONS = (
     ),
 )
 _EARLIEST, _LATEST = "earliest", "latest"
-#: Offsets per task. Over AMQP 1.0, a task reads `_MIN_TASK_ROWS` offsets. With the stream protocol,
-#: which is so fast that the overhead of a task matters, a read is divided into `_STORED_TASKS`
-#: tasks of `_MIN_TASK_ROWS` to `_MAX_TASK_ROWS` offsets each.
-_MIN_TASK_ROWS, _MAX_TASK_ROWS, _STORED_TASKS = 100_000, 1_000_000, 4
+#: Default of maxRecordsPerPartition, in offsets. Over AMQP 1.0, it is `_MIN_TASK_OFFSETS`. With the
+#: stream protocol, which is so fast that the overhead of a task matters, it is the number of
+#: offsets to read, divided by `_STORED_TASKS`, but from `_MIN_TASK_OFFSETS` to `_MAX_TASK_OFFSETS`.
+_MIN_TASK_OFFSETS, _MAX_TASK_OFFSETS, _STORED_TASKS = 100_000, 1_000_000, 4
 _log = logging.getLogger("amqp10msg.spark")
 #: The maximum of a timestamp (Part 1, 1.6.17).
 _MAX_TIMESTAMP = 2**63 - 1
@@ -135,7 +137,7 @@ class _Options:
     """The parsed options of `Amqp10Stream`.
 
     `starting` is the position of startingOffsets, or a Timestamp with the value of
-    startingTimestamp; likewise `ending`. `rows_per_partition` is rowsPerPartition.
+    startingTimestamp; likewise `ending`.
     """
 
     endpoint: Endpoint
@@ -144,7 +146,8 @@ class _Options:
     hub: Hub | None
     starting: Any
     ending: Any
-    rows_per_partition: int | None
+    min_partitions: int
+    max_records: int | None
     max_offsets: int | None
     timeout: float
     fails_on_loss: bool
@@ -188,8 +191,8 @@ class _Options:
         )
         filters.described()
         max_offsets = (
-            positive_option(options, _MAX_OFFSETS_OPTION, 1, "offsets")
-            if _MAX_OFFSETS_OPTION in options
+            positive_option(options, _MAX_OFFSETS, 1, "offsets")
+            if _MAX_OFFSETS in options
             else None
         )
         result = cls(
@@ -199,7 +202,10 @@ class _Options:
             hub,
             _parse_positions(options, "starting", _EARLIEST),
             _parse_positions(options, "ending", _LATEST),
-            positive_option(options, _ROWS_OPTION, 1, "rows") if _ROWS_OPTION in options else None,
+            positive_option(options, _MIN_PARTITIONS, 1, "tasks"),
+            positive_option(options, _MAX_RECORDS, 1, "offsets")
+            if _MAX_RECORDS in options
+            else None,
             max_offsets,
             float(positive_option(options, "readTimeout", 60, "seconds")),
             bool_option(options, "failOnDataLoss", default=True),
@@ -299,7 +305,6 @@ class _Options:
         """Divide the offsets of each stream from `start` to `end` into one range per task."""
         ranges: list[StreamRange] = []
         lost: list[_LostRange] = []
-        rows = self._rows_per_task(start, end, bounds)
         for name, stop in end.items():
             if name not in bounds:
                 if start.get(name) != stop:
@@ -315,24 +320,19 @@ class _Options:
                 count = min(available, stop) - first
                 self.report_loss(name, first, count, str(available))
                 lost.append(_LostRange(name, first, count))
-            ranges += [
-                StreamRange(name, offset, min(offset + rows, stop))
-                for offset in range(max(first, available), stop, rows)
-            ]
-        return [InputPartition(part) for part in (*lost, *ranges)]
+            if available < stop:
+                ranges.append(StreamRange(name, max(first, available), stop))
+        tasks = split_ranges(ranges, self._max_offsets_per_task(ranges), self.min_partitions)
+        return [InputPartition(part) for part in (*lost, *tasks)]
 
-    def _rows_per_task(self, start: Offsets, end: Offsets, bounds: Mapping[str, Bounds]) -> int:
-        """Return the number of offsets per task."""
-        if self.rows_per_partition is not None:
-            return self.rows_per_partition
+    def _max_offsets_per_task(self, ranges: Sequence[StreamRange]) -> int:
+        """Return the maximum number of offsets per task."""
+        if self.max_records is not None:
+            return self.max_records
         if not self._uses_stream_protocol:
-            return _MIN_TASK_ROWS
-        available = sum(
-            max(stop - max(start.get(name, 0), bounds[name].first), 0)
-            for name, stop in end.items()
-            if name in bounds
-        )
-        return min(max(-(-available // _STORED_TASKS), _MIN_TASK_ROWS), _MAX_TASK_ROWS)
+            return _MIN_TASK_OFFSETS
+        count = sum(part.stop - part.start for part in ranges)
+        return min(max(-(-count // _STORED_TASKS), _MIN_TASK_OFFSETS), _MAX_TASK_OFFSETS)
 
     def report_loss(self, stream: str, start: int, count: int, available: str) -> None:
         """Raise LostRangeError, or log a warning: retention removed messages before the read.
@@ -546,8 +546,10 @@ class Amqp10Stream(DataSource):
             message at the end is not read.
         endingTimestamp: in place of endingOffsets, a time in ms since the Unix epoch. The first
             message that the broker got at this time or later is not read.
-        rowsPerPartition: the number of offsets per task. Default: 100,000; with the stream
-            protocol, a quarter of the offsets to read, from 100,000 to 1,000,000.
+        minPartitions: the minimum number of tasks that read a batch, if it has as many offsets;
+            default 1.
+        maxRecordsPerPartition: the maximum number of offsets per task. Default: 100,000; with the
+            stream protocol, a quarter of the offsets to read, from 100,000 to 1,000,000.
         maxOffsetsPerTrigger: the maximum number of offsets in a batch of a streaming query; default
             unlimited.
         readTimeout: seconds without a message after which reading a range fails; default 60.

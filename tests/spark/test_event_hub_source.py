@@ -58,7 +58,7 @@ def every(start: int = 0, stop: int = 100, partitions: int = 2) -> list[tuple[st
 
 
 def test_batch_reads_event_hub(spark_session: Any, namespace: Namespace) -> None:
-    options = {"eventHub": "orders", "rowsPerPartition": 60, "columns": OFFSET}
+    options = {"eventHub": "orders", "maxRecordsPerPartition": 60, "columns": OFFSET}
     df = reader(spark_session, namespace, **options).load()
 
     assert 4 == df.rdd.getNumPartitions()

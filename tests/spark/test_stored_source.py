@@ -24,6 +24,7 @@ from pyspark.sql.types import StructType
 from amqp10msg import spark
 from amqp10msg.net.stored_ranges import StoredProbe
 from amqp10msg.net.stream_ranges import Bounds, StreamRange
+from amqp10msg.spark._offsets import split_ranges
 from tests.spark.stream_reads import FORMAT, every, message
 from tests.spark.stream_reads import rows_of as read_rows
 from tests.stored_streams import ChunkServer, Stored, serving
@@ -55,7 +56,7 @@ def numbers(rows: Any) -> list[tuple[str, int]]:
 
 
 def test_batch_reads_super_stream(spark_session: Any, server: ChunkServer) -> None:
-    options = {"superStream": "s", "rowsPerPartition": 150, "columns": "message_id"}
+    options = {"superStream": "s", "maxRecordsPerPartition": 150, "columns": "message_id"}
     df = spark_session.read.format(FORMAT).options(url=server.url, **options).load()
 
     assert 4 == df.rdd.getNumPartitions()
@@ -132,9 +133,13 @@ def tasks_of(streams: list[Bounds], **options: str) -> list[StreamRange]:
         max_size=5,
     ),
     st.none() | st.integers(10**6, 10**9),
+    st.none() | st.integers(1, 500),
 )
-def test_each_offset_belongs_to_one_task(streams: list[Bounds], rows: int | None) -> None:
-    options = {} if rows is None else {"rowsPerPartition": str(rows)}
+def test_each_offset_belongs_to_one_task(
+    streams: list[Bounds], rows: int | None, least: int | None
+) -> None:
+    limits = {"maxRecordsPerPartition": rows, "minPartitions": least}
+    options = {name: str(limit) for name, limit in limits.items() if limit is not None}
     tasks = tasks_of(streams, **options)
 
     for number, bounds in enumerate(streams):
@@ -142,17 +147,46 @@ def test_each_offset_belongs_to_one_task(streams: list[Bounds], rows: int | None
         borders = [bounds.first, *(one.stop for one in mine)]
         assert borders == [*(one.start for one in mine), bounds.next]
         assert borders == sorted(set(borders))
+        sizes = {one.stop - one.start for one in mine}
+        assert not sizes or max(sizes) - min(sizes) <= 1
     assert all(one.stop - one.start <= (rows or 10**6) for one in tasks)
+    assert len(tasks) >= min(least or 1, sum(bounds.next - bounds.first for bounds in streams))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1_000), st.integers(0, 60)), max_size=5),
+    st.integers(1, 20),
+    st.integers(1, 100),
+)
+def test_ranges_are_divided_completely(
+    places: list[tuple[int, int]], most: int, least: int
+) -> None:
+    ranges = [
+        StreamRange(f"s-{number}", start, start + count)
+        for number, (start, count) in enumerate(places)
+    ]
+
+    parts = split_ranges(ranges, most, least)
+
+    offsets = [(part.stream, offset) for part in parts for offset in range(part.start, part.stop)]
+    assert offsets == [
+        (part.stream, offset) for part in ranges for offset in range(part.start, part.stop)
+    ]
+    assert all(0 < part.stop - part.start <= most for part in parts)
+    assert len(parts) >= min(least, len(offsets))
+    fewest = sum(-(-count // most) for _, count in places)
+    assert len(parts) == fewest or fewest < least
+    assert len(parts) <= fewest + least + len(places)
 
 
 @pytest.mark.parametrize(
     "counts, wanted",
     [
         ([99_999], [99_999]),
-        ([250_000], [100_000, 100_000, 50_000]),
+        ([250_000], [83_333, 83_333, 83_334]),
         ([2_000_000], [500_000] * 4),
-        ([9_500_000], [1_000_000] * 9 + [500_000]),
-        ([1_000_000, 200_001], [300_001] * 3 + [99_997, 200_001]),
+        ([9_500_000], [950_000] * 10),
+        ([1_000_000, 200_001], [250_000] * 4 + [200_001]),
     ],
 )
 def test_read_is_split_into_four_tasks_within_limits(counts: list[int], wanted: list[int]) -> None:
@@ -223,7 +257,7 @@ def test_lost_offsets_are_an_error_or_a_row(
 
 def test_offsets_removed_while_reading_are_an_error(server: ChunkServer) -> None:
     """The driver found it there, and the task did not."""
-    options = {"url": server.url, "stream": "s-0", "rowsPerPartition": "100"}
+    options = {"url": server.url, "stream": "s-0", "maxRecordsPerPartition": "100"}
     batches = spark.Amqp10Stream(CaseInsensitiveDict(options)).reader(StructType())
     _, part = batches.partitions()
     del server.streams["s-0"].chunks[:3]

@@ -61,7 +61,7 @@ def numbers(rows: Any) -> list[tuple[str, int]]:
 
 
 def test_batch_reads_super_stream(spark_session: Any, broker: StreamBroker) -> None:
-    options = {"superStream": "s", "rowsPerPartition": 150, "columns": "message_id"}
+    options = {"superStream": "s", "maxRecordsPerPartition": 150, "columns": "message_id"}
     df = reader(spark_session, broker, **options).load()
 
     assert 4 == df.rdd.getNumPartitions()
@@ -218,7 +218,7 @@ def test_offsets_removed_while_reading_are_an_error_or_a_row(
     broker: StreamBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The driver found it there, and the task did not."""
-    options = {"url": broker.url, "stream": "s-0", "rowsPerPartition": "100"}
+    options = {"url": broker.url, "stream": "s-0", "maxRecordsPerPartition": "100"}
     batches: Any = spark.Amqp10Stream(CaseInsensitiveDict(options)).reader(StructType())
     _, part = batches.partitions()
     broker.streams["s-0"].retain(150)
