@@ -37,6 +37,7 @@ from amqp10msg.net.stream_ranges import (
     LateRangeError,
     RangeFilters,
     Reading,
+    StreamProbe,
     StreamRange,
 )
 from tests.rabbitmq import BROKER, filled_stream
@@ -480,6 +481,27 @@ def test_ranges_of_rabbitmq(rabbitmq: tuple[str, str]) -> None:
     port = int(url.rpartition(":")[2]) - 10
     with pytest.raises(LinkError, match="this port speaks AMQP"):
         read(f"rabbitmq-stream://guest:guest@127.0.0.1:{port}", 0, 10, name)
+
+
+def test_positions_of_times_at_rabbitmq(rabbitmq: tuple[str, str]) -> None:
+    url, name = rabbitmq
+    times: list[int] = []
+    for rows in read_stored(at(url), StreamRange(name, 0, 3_000)):
+        assert not isinstance(rows, tuple)
+        times += rows.times.to_pylist()
+    assert sorted(times) == times
+
+    def first_at(time: int) -> int:
+        return next((offset for offset, at in enumerate(times) if at >= time), 3_000)
+
+    asked = [time + by for time in sorted({times[0], times[1_500], times[-1]}) for by in (-1, 0, 1)]
+    with StoredProbe(at(url)) as probe:
+        for time in asked:
+            assert {name: first_at(time)} == probe.offsets_at([name], time)
+    with StreamProbe(parse_url(f"amqp://guest:guest@{BROKER}")) as by_amqp:
+        for time in (*asked, asked[-1] + 1_000):
+            # RabbitMQ rounds down to seconds.
+            assert {name: first_at(time // 1_000 * 1_000)} == by_amqp.offsets_at([name], time)
 
 
 def test_range_of_rabbitmq_over_tls(rabbitmq: tuple[str, str]) -> None:
