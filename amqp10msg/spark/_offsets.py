@@ -1,17 +1,40 @@
 """Arithmetic on the offsets of several streams.
 
-An offset of Spark contains the offset of the next message of each stream.
+An offset of Spark contains the offset of the next message of each stream. The offset after the
+first batch of a query also contains the start of the batch: Spark stores only the ends of batches,
+so that a first batch that is repeated could start elsewhere, and leave out messages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 from amqp10msg.net.stream_ranges import StreamRange
 
 #: The offset of the next message, by stream name.
 Offsets = dict[str, int]
+#: An offset of Spark: `Offsets`, and after the first batch, its start with the key `_START`.
+SparkOffset = dict[str, Any]
+#: The key of the start of the first batch. No stream has this name.
+_START = ""
+
+
+def with_start(end: Offsets, start: Offsets) -> SparkOffset:
+    """Return the offset of Spark after the first batch of a query."""
+    return {**end, _START: start}
+
+
+def start_in(offset: SparkOffset) -> Offsets | None:
+    """Return the start of the first batch; None if `offset` is not the end of the first batch."""
+    start: Offsets | None = offset.get(_START)
+    return start
+
+
+def without_start(offset: SparkOffset) -> Offsets:
+    """Return the offset of the next message of each stream."""
+    return {name: number for name, number in offset.items() if name != _START}
 
 
 def limit_batch(start: Offsets, end: Offsets, max_offsets: int) -> Offsets:

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql.datasource import CaseInsensitiveDict
 
 from amqp10msg.files.text import load_json
-from amqp10msg.spark._offsets import Offsets
+from amqp10msg.spark._offsets import Offsets, without_start
 from amqp10msg.spark._workers import streaming_datasource
 from amqp10msg.spark.stream_source import query_bounds
 
@@ -58,10 +58,10 @@ def _offsets_of(progress: Any, name: str) -> Offsets:
     value = progress.get(name) if isinstance(progress, Mapping) else getattr(progress, name, None)
     if isinstance(value, str):
         value = _parse_offset(value)
-    if isinstance(value, dict) and all(
-        isinstance(offset, int) and not isinstance(offset, bool) for offset in value.values()
-    ):
-        return {str(stream): offset for stream, offset in value.items()}
+    if isinstance(value, dict):
+        offsets: dict[str, Any] = without_start(value)
+        if all(isinstance(item, int) and not isinstance(item, bool) for item in offsets.values()):
+            return offsets
     raise ValueError(
         "progress must be an item of `sources` of a query that reads amqp10-stream, but its "
         f"{name} is {str(value)[:60]!r}"

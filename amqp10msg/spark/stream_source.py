@@ -50,7 +50,15 @@ from amqp10msg.net.stream_ranges import (
     received_time,
 )
 from amqp10msg.spark._frames import add_error_column, spark_schema
-from amqp10msg.spark._offsets import Offsets, limit_batch, split_ranges
+from amqp10msg.spark._offsets import (
+    Offsets,
+    SparkOffset,
+    limit_batch,
+    split_ranges,
+    start_in,
+    with_start,
+    without_start,
+)
 from amqp10msg.spark._workers import (
     SupportsAvailableNow,
     freeze_imports,
@@ -267,11 +275,7 @@ class _Options:
 
     def end_offsets(self, bounds: Mapping[str, Bounds], probe: Probe) -> Offsets:
         """Return the offsets at which a batch query ends."""
-        offsets = self._resolve_offsets(self.ending, bounds, probe, "endingOffsets")
-        if not isinstance(self.ending, Timestamp):
-            return offsets
-        # Messages may have arrived between the queries of the bounds and of the time.
-        return {name: min(offset, bounds[name].next) for name, offset in offsets.items()}
+        return self._resolve_offsets(self.ending, bounds, probe, "endingOffsets")
 
     def _resolve_offsets(
         self, positions: Any, bounds: Mapping[str, Bounds], probe: Probe, option: str
@@ -286,8 +290,10 @@ class _Options:
             option: the name of the option, for errors.
         """
         if isinstance(positions, Timestamp):
-            return probe.offsets_at(list(bounds), int(positions))
-        offsets: Offsets = {}
+            offsets = probe.offsets_at(list(bounds), int(positions))
+            # Messages may have arrived between the queries of the bounds and of the time.
+            return {name: min(offset, bounds[name].next) for name, offset in offsets.items()}
+        offsets = {}
         if isinstance(positions, dict) and (unknown := positions.keys() - bounds.keys()):
             raise ValueError(f"{option} names {min(unknown)}, which is not a stream of this query")
         for name, stream_bounds in bounds.items():
@@ -637,7 +643,7 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
         self._names: tuple[str, ...] | None = None
         self._initial: Offsets | None = None
         # The end of the last batch; None before the first batch of a new query.
-        self._position: Offsets | None = None
+        self._position: SparkOffset | None = None
         # The ends of the streams when the last batch was planned.
         self._latest: Offsets | None = None
         self._polled_at = 0.0
@@ -669,7 +675,7 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
         # Spark may call this method again for the first batch: messages that arrived since the
         # first call are part of that batch, also with startingOffsets=latest.
         if self._initial is None:
-            bounds = self._query_bounds()
+            bounds = self._query_bounds() if self._available_now is None else self._available_now
             self._initial = self._options.start_offsets(bounds, self._open_probe())
         return self._initial
 
@@ -687,15 +693,17 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
 
     @hide_worker_traceback()
     def latestOffset(  # noqa: N802  (Spark's names)
-        self, start: Offsets | None = None, limit: Any = None
-    ) -> Offsets:
-        if start is None:  # before PySpark 4.2
-            start = self.initialOffset() if self._position is None else self._position
+        self, start: SparkOffset | None = None, limit: Any = None
+    ) -> SparkOffset:
+        last = start
+        if last is None:  # before PySpark 4.2
+            last = self.initialOffset() if self._position is None else self._position
             max_offsets = self._options.max_offsets
         elif isinstance(limit, streaming_datasource.ReadMaxRows):
             max_offsets = limit.max_rows
         else:
             max_offsets = None
+        start = without_start(last)
         bounds = self._query_bounds() if self._available_now is None else self._available_now
         end = {name: stream.next for name, stream in bounds.items()}
         for name, offset in start.items():
@@ -710,18 +718,28 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
             }
             end = limit_batch(available, end, max_offsets)
         # Keep the offset of a stream that was removed from the query.
-        self._position = {**start, **end}
+        end = {**start, **end}
+        if self._position is None and start == self._initial:
+            self._position = with_start(end, start)
+        else:
+            # Spark compares the offset with the last one to recognise new messages.
+            self._position = last if end == start else end
         return self._position
 
     def reportLatestOffset(self) -> Offsets | None:  # noqa: N802  (Spark's names)
         return self._latest
 
     @hide_worker_traceback()
-    def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
+    def partitions(self, start: SparkOffset, end: SparkOffset) -> list[InputPartition]:
         self._position = end
         if start == end:
             return []
-        return self._options.split_ranges(start, end, self._query_bounds())
+        first = start_in(end)
+        return self._options.split_ranges(
+            without_start(start) if first is None else first,
+            without_start(end),
+            self._query_bounds(),
+        )
 
     def stop(self) -> None:
         if self._probe is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from amqp10msg import spark  # noqa: E402
 from amqp10msg.net.stored_ranges import StoredProbe  # noqa: E402
 from amqp10msg.net.stream_ranges import Bounds  # noqa: E402
 from amqp10msg.spark import _workers, lag, stream_source  # noqa: E402
-from amqp10msg.spark._offsets import limit_batch  # noqa: E402
+from amqp10msg.spark._offsets import limit_batch, without_start  # noqa: E402
 from tests.spark.stream_reads import FORMAT, every, message  # noqa: E402
 from tests.spark.stream_reads import rows_of as read_rows  # noqa: E402
 from tests.stored_streams import ChunkServer, Stored, serving  # noqa: E402
@@ -163,7 +164,7 @@ def test_messages_between_two_calls_of_initial_offset_are_read(
     assert {"s-0": first} == reader.initialOffset()
     stream.publish(message(200))
 
-    assert {"s-0": 201} == reader.latestOffset()
+    assert {"s-0": 201} == without_start(reader.latestOffset())
     assert {"s-0": first} == reader.initialOffset()
     reader.stop()
 
@@ -256,6 +257,20 @@ def test_query_continues_after_lost_offsets(
     assert [(200, 50)] == [(row["offset"], row["lost"]) for row in rows if row["lost"]]
     expected = [*every(200, 1), *every(500, 1)[250:]]
     assert expected == numbers(row for row in rows if row["lost"] is None)
+
+
+def test_first_batch_is_repeated_from_its_start(
+    spark_session: Any, broker: StreamBroker, tmp_path: Path
+) -> None:
+    """Spark stores only its end: the first available offset is another one now."""
+    query = Query(spark_session, broker, tmp_path, stream="s-0")
+    assert [200] == query.run()
+    query.forget_last()
+    shutil.rmtree(tmp_path / "out")  # the sink skips batches that it has
+    broker.streams["s-0"].retain(50)
+
+    with pytest.raises(Exception, match="50 messages from offset 0 on are lost"):
+        query.run()
 
 
 def test_stream_that_was_removed_from_a_query(broker: StreamBroker) -> None:
@@ -447,7 +462,7 @@ def test_progress_has_the_lag_of_each_stream(
 
 
 @given(
-    st.dictionaries(st.text(), st.integers(0, 10**12), min_size=1),
+    st.dictionaries(st.text(min_size=1), st.integers(0, 10**12), min_size=1),
     st.integers(0, 10**12),
     st.sampled_from([dict, json.dumps, repr]),
 )
@@ -493,10 +508,12 @@ class SparkCalls:
     with a call of `partitions`. Both are recorded from them.
     """
 
-    def __init__(self, firsts: dict[str, int], most: int, *, passes_start: bool) -> None:
+    def __init__(
+        self, firsts: dict[str, int], most: int, starts: str, *, passes_start: bool
+    ) -> None:
         self.firsts, self.ends, self.most = dict(firsts), dict(firsts), most
-        self.passes_start = passes_start
-        self.log: list[dict[str, int]] = []
+        self.starts, self.passes_start = starts, passes_start
+        self.log: list[dict[str, Any]] = []
         self.batches: list[list[tuple[str, int, int, bool]]] = []
         self.reader: Any = None
 
@@ -507,15 +524,16 @@ class SparkCalls:
         """Start the query, which may repeat its last batch."""
         options = {"url": "rabbitmq-stream://h", "stream": ",".join(self.ends)}
         options |= {"maxOffsetsPerTrigger": str(self.most), "failOnDataLoss": "false"}
+        options |= {"startingOffsets": self.starts}
         self.reader = spark.Amqp10Stream(CaseInsensitiveDict(options)).streamReader(StructType())
         if self.log:
             if not self.passes_start:
                 assert [] == self.reader.partitions(self.log[-1], self.log[-1])
-            if repeat and len(self.log) > 1:
+            if repeat:
                 self.batches[-1] = self._tasks()
 
-    def _start_of_batch(self, number: int) -> dict[str, int]:
-        offset: dict[str, int] = self.log[number - 1] if number else self.reader.initialOffset()
+    def _start_of_batch(self, number: int) -> dict[str, Any]:
+        offset: dict[str, Any] = self.log[number - 1] if number else self.reader.initialOffset()
         return offset
 
     def _tasks(self) -> list[tuple[str, int, int, bool]]:
@@ -540,8 +558,9 @@ class SparkCalls:
             return False
         self.log.append(latest)
         self.batches.append(self._tasks())
+        assert self.batches[-1] or len(self.log) == 1
         read = sum(stop - start for _, start, stop, lost in self.batches[-1] if not lost)
-        assert read == self.most or latest == self.ends
+        assert read == self.most or without_start(latest) == self.ends
         return True
 
 
@@ -557,7 +576,9 @@ class SparkCalls:
 )
 @given(
     st.fixed_dictionaries({name: st.integers(0, 500) for name in ("a", "b")}),
+    st.fixed_dictionaries({name: st.integers(0, 300) for name in ("a", "b")}),
     st.integers(1, 400),
+    st.sampled_from(["earliest", "latest"]),
     st.lists(
         st.one_of(
             st.sampled_from(["trigger", "restart", "repeat"]),
@@ -569,14 +590,21 @@ class SparkCalls:
     ),
 )
 def test_batches_are_limited_and_have_each_offset_once(
-    passes_start: bool, firsts: dict[str, int], most: int, steps: list[Any]
+    passes_start: bool,
+    firsts: dict[str, int],
+    counts: dict[str, int],
+    most: int,
+    starts: str,
+    steps: list[Any],
 ) -> None:
     """Each offset is read once, or is lost if retention removed it; lost offsets do not count."""
-    query = SparkCalls(firsts, most, passes_start=passes_start)
+    query = SparkCalls(firsts, most, starts, passes_start=passes_start)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StoredProbe, "bounds", lambda _, names: query.bounds(names))
         patch.setattr(stream_source, "_POLL_SECONDS", 0)
         query.start(repeat=False)
+        query.reader.initialOffset()
+        query.ends = {name: first + counts[name] for name, first in firsts.items()}
         query.trigger()
         for step in steps:
             if step == "trigger":
@@ -605,10 +633,29 @@ def test_batches_are_limited_and_have_each_offset_once(
         assert all(stop <= query.firsts[name] for _, _, stop, lost in mine if lost)
 
 
+def test_query_that_stops_at_available_messages_starts_before_their_end(
+    broker: StreamBroker,
+) -> None:
+    """Messages that arrive between Spark's calls are read by the next query."""
+    pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.2")
+    stream = broker.streams["s-0"]
+    stream.times = dict.fromkeys(range(202), 0)
+    for options in ({"startingOffsets": "latest"}, {"startingTimestamp": 5_000}):
+        reader = stream_reader(broker, **options)
+        reader.prepareForTriggerAvailableNow()
+        end = max(stream.messages) + 1
+        stream.publish(message(end), at=end)
+        start = reader.initialOffset()
+        assert {"s-0": end} == start
+        assert start == without_start(reader.latestOffset(start, reader.getDefaultReadLimit()))
+        reader.stop()
+
+
 def test_limited_query_goes_on_if_spark_reads_no_partition(broker: StreamBroker) -> None:
     """Before PySpark 4.2, if Spark's optimizer removed the source from the plan of the batches."""
     reader = stream_reader(broker, maxOffsetsPerTrigger=150)
-    assert [{"s-0": 150}, {"s-0": 200}, {"s-0": 200}] == [reader.latestOffset() for _ in range(3)]
+    ends = [without_start(reader.latestOffset())["s-0"] for _ in range(3)]
+    assert [150, 200, 200] == ends
     reader.stop()
 
 
