@@ -10,7 +10,7 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -483,25 +483,31 @@ def test_ranges_of_rabbitmq(rabbitmq: tuple[str, str]) -> None:
         read(f"rabbitmq-stream://guest:guest@127.0.0.1:{port}", 0, 10, name)
 
 
-def test_positions_of_times_at_rabbitmq(rabbitmq: tuple[str, str]) -> None:
-    url, name = rabbitmq
+def times_at_rabbitmq(url: str, name: str) -> tuple[list[int], Callable[[int], int]]:
+    """Return some times of chunks and before and after them, and the first offset of a time."""
     times: list[int] = []
     for rows in read_stored(at(url), StreamRange(name, 0, 3_000)):
         assert not isinstance(rows, tuple)
         times += rows.times.to_pylist()
     assert sorted(times) == times
-
-    def first_at(time: int) -> int:
-        return next((offset for offset, at in enumerate(times) if at >= time), 3_000)
-
     asked = [time + by for time in sorted({times[0], times[1_500], times[-1]}) for by in (-1, 0, 1)]
+    return asked, lambda time: next((n for n, got_at in enumerate(times) if got_at >= time), 3_000)
+
+
+def test_positions_of_times_at_rabbitmq(rabbitmq: tuple[str, str]) -> None:
+    url, name = rabbitmq
+    asked, first_at = times_at_rabbitmq(url, name)
     with StoredProbe(at(url)) as probe:
         for time in asked:
             assert {name: first_at(time)} == probe.offsets_at([name], time)
-    with StreamProbe(parse_url(f"amqp://guest:guest@{BROKER}")) as by_amqp:
+
+
+def test_positions_of_times_over_amqp_are_rounded_at_rabbitmq(rabbitmq: tuple[str, str]) -> None:
+    url, name = rabbitmq
+    asked, first_at = times_at_rabbitmq(url, name)
+    with StreamProbe(parse_url(f"amqp://guest:guest@{BROKER}")) as probe:
         for time in (*asked, asked[-1] + 1_000):
-            # RabbitMQ rounds down to seconds.
-            assert {name: first_at(time // 1_000 * 1_000)} == by_amqp.offsets_at([name], time)
+            assert {name: first_at(time // 1_000 * 1_000)} == probe.offsets_at([name], time)
 
 
 def test_range_of_rabbitmq_over_tls(rabbitmq: tuple[str, str]) -> None:
