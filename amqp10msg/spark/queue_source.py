@@ -34,6 +34,7 @@ from amqp10msg.spark._workers import (
     freeze_imports,
     hide_worker_traceback,
     streaming_datasource,
+    with_option_errors,
 )
 
 _MAX_FILES = "maxFilesPerTrigger"
@@ -134,12 +135,12 @@ class Amqp10Queue(DataSource):
         """Return the columns of `LANDED`."""
         return spark_schema(LANDED)
 
+    @with_option_errors
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802  (Spark's names)
         """Return the reader of a streaming query."""
         options = _Options.from_options(self.options)
         if streaming_datasource is None and options.max_files is not None:
-            with hide_worker_traceback():
-                raise ValueError(f"{_MAX_FILES} needs PySpark 4.2 or later")
+            raise ValueError(f"{_MAX_FILES} needs PySpark 4.2 or later")
         return _Reader(options)
 
 

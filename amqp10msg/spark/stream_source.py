@@ -64,6 +64,7 @@ from amqp10msg.spark._workers import (
     freeze_imports,
     hide_worker_traceback,
     streaming_datasource,
+    with_option_errors,
 )
 from amqp10msg.wire.primitives import Timestamp
 
@@ -597,13 +598,13 @@ class Amqp10Stream(DataSource):
         """Return the reader of a batch query."""
         return _Reader(_Options.from_options(self.options))
 
+    @with_option_errors
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802  (Spark's names)
         """Return the reader of a streaming query."""
         options = _Options.from_options(self.options)
-        with hide_worker_traceback():
-            for name in _BATCH_OPTIONS:
-                if name in self.options:
-                    raise ValueError(f"{name} applies only to batch queries: remove it")
+        for name in _BATCH_OPTIONS:
+            if name in self.options:
+                raise ValueError(f"{name} applies only to batch queries: remove it")
         return _StreamReader(options)
 
 

@@ -184,7 +184,7 @@ def test_unusable_queue_is_an_error(broker: tuple[str, Any], tmp_path: Path) -> 
 )
 def test_invalid_arguments_are_errors(wrong: dict[str, str], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        reader(**{"url": "amqp://h/q", "landing": "x", **wrong})  # type: ignore[arg-type]
+        reader(**{"url": "amqp://h/q", "landing": "x", **wrong}).initialOffset()  # type: ignore[arg-type]
 
 
 def test_spark_output_has_each_message_once(

@@ -147,7 +147,7 @@ def stream_reader(broker: StreamBroker, **options: Any) -> Any:
 @pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp"])
 def test_streaming_query_has_no_end(broker: StreamBroker, name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} applies only to batch queries"):
-        stream_reader(broker, **{name: 10})
+        stream_reader(broker, **{name: 10}).initialOffset()
 
 
 @pytest.mark.parametrize(
