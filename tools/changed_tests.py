@@ -3,9 +3,10 @@
     python tools/changed_tests.py [BASE]
 
 What differs from BASE (HEAD where it is not given) or is not yet known to git is looked at. A test
-that changed is printed, and for a module the tests in the folder of its room that import it or its
-package; all of the folder where none of them does. With these come the tests of the commands that
-are named after the room or the module, and the `GUARDS`: tests in other rooms that break with it.
+that changed is printed, and for a module the tests in the folder of its room that import it, or its
+package if that exports it; all of the folder where none of them does. With these come the tests of
+the commands that are named after the room or the module, and the `GUARDS`: tests that break with a
+module that they do not import.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,6 +27,10 @@ GUARDS: dict[str, frozenset[str] | None] = {
     "tests/project/test_typing.py": None,
     "tests/interop/test_corpus.py": MESSAGES | {"basic", "translate"},
     "tests/interop/test_comparison.py": MESSAGES,
+    "tests/app/test_new_option.py": frozenset(["net"]),
+    "tests/net/test_new_queue_argument.py": frozenset(["net"]),
+    "tests/project/test_broker_names.py": frozenset(["message", "translate"]),
+    "tests/translate/test_new_rabbitmq_series.py": frozenset(["message", "translate"]),
 }
 SOURCES = frozenset((".py", ".pyx", ".pxd", ".pxi"))
 #: The commands whose names are not those of the rooms that do their work.
@@ -65,18 +70,31 @@ def selected(files: Iterable[str], root: Path = ROOT) -> list[str]:
 
 
 def _of_module(file: PurePosixPath, root: Path) -> set[str]:
-    """Return the tests in the folder of a module's room that import it, or its package."""
+    """Return the tests in the folder of a module's room that import it, or a package with it."""
     folder = root / "tests" / file.parts[1]
     if not folder.is_dir():  # the package's own __init__
         return {"tests/message"}
     texts = {test: test.read_text(encoding="utf-8") for test in folder.glob("test_*.py")}
     names = [*file.with_suffix("").parts]
-    while len(names) > 2:
-        dotted = re.escape(".".join(names[:-1])) + rf"(\.| import .*?\b){re.escape(names[-1])}\b"
-        if at := [test for test, text in texts.items() if re.search(dotted, text)]:
-            return {test.relative_to(root).as_posix() for test in at}
+    found: set[Path] = set()
+    while len(names) > 2 and (not found or _is_exported(names, root)):
+        found |= {test for test, text in texts.items() if _imports(text, names)}
         names.pop()
-    return {folder.relative_to(root).as_posix()}
+    if found and len(names) == 2 and _is_exported(file.with_suffix("").parts, root):
+        found |= {test for test, text in texts.items() if _imports(text, names)}
+    return {test.relative_to(root).as_posix() for test in found or [folder]}
+
+
+def _imports(text: str, names: Sequence[str]) -> bool:
+    """Return whether the source of a test imports the module or package with this dotted name."""
+    package, name = re.escape(".".join(names[:-1])), re.escape(names[-1])
+    return bool(re.search(rf"{package}(\.| import (\([^)]*?|.*?)\b){name}\b", text))
+
+
+def _is_exported(names: Sequence[str], root: Path) -> bool:
+    """Return whether the package of a module imports it."""
+    init = root.joinpath(*names[:-1], "__init__.py")
+    return init.exists() and _imports(init.read_text(encoding="utf-8"), names)
 
 
 def _in_other_rooms(file: PurePosixPath, root: Path) -> set[str]:

@@ -177,7 +177,7 @@ class TranslationProfile:
         for function in (before, after):
             if not callable(function):
                 raise wrong_type("a step of a profile", "a function", function)
-        if name in {"", _LOSSLESS_NAME, *VERSIONS}:
+        if name in _RESERVED_NAMES:
             raise ValueError(f"a derived profile needs a name of its own, not {name!r}")
         description = description or f"Derived from {self.name}."
         return TranslationProfile(name, description, _Derived(name, self, before, after))
@@ -253,6 +253,8 @@ LOSSLESS = TranslationProfile(
     reversible=True,
     engine=_LOSSLESS_NAME,
 )
+#: The names that `TranslationProfile.derive` refuses. The profiles below are added to them.
+_RESERVED_NAMES = {""}
 _PROFILES = (
     LOSSLESS,
     *map(_rabbitmq, VERSIONS.values()),
@@ -261,3 +263,4 @@ _PROFILES = (
 PROFILES: ByName[TranslationProfile] = ByName(
     {profile.name: profile for profile in _PROFILES}, translations()
 )
+_RESERVED_NAMES.update(PROFILES.names)

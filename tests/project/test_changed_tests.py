@@ -70,3 +70,20 @@ def test_changed_file_selects_its_tests(file: str, expected: list[str], root: Pa
 
 def test_selected_folder_replaces_its_files(root: Path) -> None:
     assert ["tests/net", ALWAYS] == selected(["tests/net/test_serve.py", "tests/net/a.py"], root)
+
+
+def test_tests_of_a_package_that_exports_the_module_are_selected(root: Path) -> None:
+    package = root / "amqp10msg" / "columns"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("from amqp10msg.columns._decode import decode\n")
+    tests = root / "tests" / "columns"
+    tests.mkdir()
+    (tests / "test_kernel.py").write_text(
+        "from amqp10msg.columns import (\n    _decode,\n    _encode,\n)"
+    )
+    (tests / "test_decode.py").write_text("from amqp10msg.columns import decode")
+    (tests / "test_other.py").write_text("import amqp10msg")
+
+    both = ["tests/columns/test_decode.py", "tests/columns/test_kernel.py"]
+    assert [*both, ALWAYS, TYPING] == selected(["amqp10msg/columns/_decode.py"], root)
+    assert [both[1], ALWAYS, TYPING] == selected(["amqp10msg/columns/_encode.py"], root)

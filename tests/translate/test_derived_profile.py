@@ -144,7 +144,7 @@ def test_step_without_a_message_is_an_error(step: str, translate: Any, source: A
         translate(source, profile)
 
 
-@given(name=st.sampled_from(["", *PROFILES]))
+@given(name=st.sampled_from(["", *PROFILES.names]))
 def test_name_of_a_profile_of_the_library_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="needs a name of its own"):
         LOSSLESS.derive(name)
