@@ -26,9 +26,10 @@ _WAYS = 16
 HEAD = """\
 # Conformance of implementations
 
-`make conformance` tested these with the {count:,} cases of corpus 1.0.0, each in processes of its
-own, and wrote this page. A blank cell was not asked: the implementation has no public function for
-it. [Conformance runs](conformance-results.md) says what the columns mean;
+`make conformance` tested these with the {count:,} cases that the corpus had then, each in
+processes of its own, and wrote this page. [The corpus](corpus.md) may
+have more cases now. A blank cell was not asked: the implementation has no public function for it.
+[Conformance runs](conformance-results.md) says what the columns mean;
 *typed* and *identical* are not required. Codecs are asked about outcomes and termini as the
 described lists that they are, and need not refuse what only a declaration forbids. A *note* is
 no fault: no clause forbids what was found, and a case that has nothing else counts as passed.
