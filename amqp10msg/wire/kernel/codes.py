@@ -270,7 +270,7 @@ IS_USUAL_CODE_OF_KIND = [_usual_codes(kind) for kind in range(KIND_COUNT)]
     SHAPE_VALUE,
 ) = range(6)
 
-# The kinds of steps of a template.
+# The kinds of steps in which a message template encodes a message (see `templates.Step`).
 (
     STEP_COPY,  # copies bytes
     STEP_OPEN,  # begins a list or map

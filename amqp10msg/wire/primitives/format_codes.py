@@ -71,9 +71,9 @@ FORMAT_CODES: dict[int, FormatCode] = {
 }
 
 #: Number of size and count fields before a value's content, by category.
-_SIZE_AND_COUNT_FIELDS = {"fixed": 0, "variable": 1, "compound": 2, "array": 2}
+_NUMBER_OF_SIZE_AND_COUNT_FIELDS = {"fixed": 0, "variable": 1, "compound": 2, "array": 2}
 #: Number of bytes of constructor, size and count before a value's content, by format code.
 HEAD_SIZES = bytes(
-    1 + _SIZE_AND_COUNT_FIELDS[row.category] * row.width if row else 0
+    1 + _NUMBER_OF_SIZE_AND_COUNT_FIELDS[row.category] * row.width if row else 0
     for row in map(FORMAT_CODES.get, range(256))
 )
