@@ -82,7 +82,7 @@ nitpick_ignore_regex = [
     ("py:class", r"amqp10msg\.spark\.(sink|broker_sink)\..*"),
     # Neither is what a profile of the translator calls, the type variable of its result and the
     # choices of a loss.
-    ("py:class", r"amqp10msg\.translate\.(profiles\._Bridge|report\.M)|Action"),
+    ("py:class", r"amqp10msg\.translate\.(profiles\._Translator|report\.M)|Action"),
     # Classes of pyspark, whose module is not named where it is not installed.
     ("py:class", "DataFrame|Observation"),
     # Classes of the clients of `to_client`, which are optional.

@@ -90,9 +90,9 @@ def to_amqp10(
         TypeError: `basic` is not a `BasicMessage`.
     """
     notes = Notes()
-    bridge = _bridge(profile)
+    translator = _translator_of(profile)
     try:
-        message = bridge.to_amqp10(basic, notes, circumstances or DEFAULT_CIRCUMSTANCES)
+        message = translator.to_amqp10(basic, notes, circumstances or DEFAULT_CIRCUMSTANCES)
     except RecursionError:
         raise TranslationError("", "values are nested too deeply") from None
     except AmqpError:
@@ -141,7 +141,7 @@ def to_basic(
             if is_recoverable or not strict:
                 return translation
         notes = Notes()
-        translated = _bridge(profile).to_basic(message, notes, circumstances)
+        translated = _translator_of(profile).to_basic(message, notes, circumstances)
     except RecursionError:
         raise TranslationError("", "values are nested too deeply") from None
     except (AttributeError, TypeError):
@@ -329,7 +329,7 @@ def encoded_to_basic(
 def _find_losses(profile: Any, circumstances: Circumstances, wire: bytes) -> tuple[Loss, ...]:
     """Translate an encoded 1.0 message without the compiled engine, and return the losses."""
     notes = Notes()
-    _bridge(profile).to_basic(Message.decode(wire, limits=UNLIMITED), notes, circumstances)
+    _translator_of(profile).to_basic(Message.decode(wire, limits=UNLIMITED), notes, circumstances)
     return tuple(notes.losses)
 
 
@@ -356,7 +356,7 @@ def _engine_of(profile: ProfileName | TranslationProfile) -> str:
     return profile.engine
 
 
-def _bridge(profile: ProfileName | TranslationProfile) -> Any:
+def _translator_of(profile: ProfileName | TranslationProfile) -> Any:
     """Return the translations of a profile in both directions: `TranslationProfile.bridge`.
 
     Raises:
@@ -364,13 +364,13 @@ def _bridge(profile: ProfileName | TranslationProfile) -> Any:
         ValueError: the profile does not exist.
     """
     if isinstance(profile, str):
-        return _bridge_by_name(profile)
+        return _translator_by_name(profile)
     _engine_of(profile)
     return profile.bridge
 
 
 @functools.cache
-def _bridge_by_name(name: str) -> Any:
+def _translator_by_name(name: str) -> Any:
     profile = PROFILES.get(name)
     if profile is None:
         raise ValueError(unknown_name("profile", name, PROFILES.names))

@@ -32,7 +32,7 @@ ProfileName: TypeAlias = Literal["lossless", SeriesName]
 _LOSSLESS_NAME = "lossless"
 
 
-class _Bridge(Protocol):
+class _Translator(Protocol):
     """The translations of a profile, in both directions."""
 
     def to_amqp10(
@@ -46,7 +46,7 @@ class _Bridge(Protocol):
 
 @attrs.frozen
 class _RabbitMQ:
-    """The `_Bridge` of a version of RabbitMQ."""
+    """The `_Translator` of a version of RabbitMQ."""
 
     version: BrokerVersion
     from_basic: Callable[[BrokerVersion, BasicMessage, Notes, Circumstances], bytes]
@@ -144,7 +144,7 @@ class TranslationProfile:
 
     name: str
     description: str
-    bridge: _Bridge = attrs.field(repr=False)
+    bridge: _Translator = attrs.field(repr=False)
     reversible: bool = False
     engine: str = attrs.field(default="", repr=False)
 

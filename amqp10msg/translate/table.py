@@ -371,7 +371,7 @@ def _no_stream_loss(_: Any) -> LossRule | None:
 ALWAYS_SHORT_REPLY_TO = (255 - len("/queues/")) // 3
 
 
-_LONG_ADDRESS_LOSS = LossRule(
+_LONG_REPLY_TO_STREAM_LOSS = LossRule(
     "dropped",
     "unchanged, but a stream of RabbitMQ 4.3 drops it: its address has more than 255 bytes",
     True,
@@ -381,7 +381,7 @@ _LONG_ADDRESS_LOSS = LossRule(
 def _reply_to_stream_loss(text: str) -> LossRule | None:
     """Return the loss of a reply-to in a stream: a long name is dropped."""
     is_short = len("/queues/" + urllib.parse.quote(text, safe="-._~")) <= 255
-    return None if is_short else _LONG_ADDRESS_LOSS
+    return None if is_short else _LONG_REPLY_TO_STREAM_LOSS
 
 
 def _delivery_mode_stream_loss(mode: int) -> LossRule | None:

@@ -142,7 +142,7 @@ def _make_rows(forms: dict[str, str]) -> tuple[Row, ...]:
     )
 
 
-_LOSSLESS_ROWS = _make_rows(
+_LOSSLESS_PROFILE_ROWS = _make_rows(
     {
         "message-id": "id",
         "user-id": "user",
@@ -178,13 +178,13 @@ def rules_of(version: BrokerVersion | None) -> ToBasicRules:
     if version is None:
         return ToBasicRules(
             "lossless",
-            _LOSSLESS_ROWS,
+            _LOSSLESS_PROFILE_ROWS,
             ulong_id_prefix=ULONG_ID_PREFIX.encode(),
             broker_annotation_types=_BROKER_ANNOTATION_TYPES,
         )
     if version.is_plugin:
         return ToBasicRules("kept whole", _RABBITMQ_3_10_ROWS, stream=version.stream)
-    late = {
+    forms_after_headers = {
         "user-id": "login",
         "reply-to": "address" if version.queue_addresses else "text",
         "group-id": "renamed",
@@ -196,7 +196,7 @@ def rules_of(version: BrokerVersion | None) -> ToBasicRules:
     return ToBasicRules(
         "converted",
         _RABBITMQ_4_ID_ROWS,
-        _make_rows(late),
+        _make_rows(forms_after_headers),
         version.durable_by_default,
         version.stream,
     )

@@ -319,7 +319,7 @@ def reencode_body(sections: bytes) -> bytes | None:
         if isinstance(term, tuple):
             if term[0] == "described":
                 return None
-            pending += term  # the term's type is among the items, and is skipped
+            pending += term  # also adds the name of the term's type, which the loop ignores
         elif isinstance(term, list):
             pending += term
     return b"".join(encoded)
