@@ -340,7 +340,7 @@ class _Queue:
                     window=_WINDOW,
                 )
             )
-            self.product = self._target.product.strip() or self.product
+            self.product = self._target.peer_product.strip() or self.product
         if self._source is None:
             self._source = await open_source(
                 SourceRequest(

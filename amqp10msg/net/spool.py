@@ -204,7 +204,7 @@ class _Spooler:
         batches = self._batches
         link = await self._open(source)
         try:
-            text = _redelivery_warning(link.product)
+            text = _redelivery_warning(link.peer_product)
             if text:
                 warn(text)
             interval = min(batches.seconds, batches.idle or batches.seconds)
@@ -317,12 +317,12 @@ def _raise_overflow() -> NoReturn:
     raise OSError("the message exceeds the maximum size")
 
 
-def _redelivery_warning(product: str) -> str:
+def _redelivery_warning(peer_product: str) -> str:
     """Return a warning about lost messages for RabbitMQ 4.0 and later; empty for other brokers.
 
     The warning is needed for quorum queues only, but no protocol reports the type of a queue.
     """
-    name, _, version = product.partition(" ")
+    name, _, version = peer_product.partition(" ")
     major = version.partition(".")[0]
     if name != "RabbitMQ" or not major.isdecimal() or int(major) < 4:
         return ""

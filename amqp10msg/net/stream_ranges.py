@@ -184,7 +184,7 @@ class Streams(SessionLink):
 
     def address_of(self, stream: str) -> str:
         """Return the address of the source for a stream."""
-        return queue_address(stream, "1" if self.product.startswith("RabbitMQ 3.") else "2")
+        return queue_address(stream, "1" if self.peer_product.startswith("RabbitMQ 3.") else "2")
 
     @staticmethod
     def from_offset(start: str | int) -> dict[Any, Described]:
@@ -246,7 +246,7 @@ class Streams(SessionLink):
         accepted = filters_in_place(source)
         # `RangeFilters.admit` applies the other filters, even if the broker does not accept them.
         if not self.starts_at_offset(accepted):
-            text = f"{cursor.stream} is not a stream: {self.product.strip()} does not start "
+            text = f"{cursor.stream} is not a stream: {self.peer_product.strip()} does not start "
             text += "reading at an offset"
             self.fail(LinkError(text, sent_by_peer=True, permanent=True))
 

@@ -339,7 +339,7 @@ def test_zero_count_is_inconclusive_if_rabbitmq_hides_consumers(sole: bool) -> N
 
     @attrs.define
     class Link:
-        product: str = "RabbitMQ 4.0.5"
+        peer_product: str = "RabbitMQ 4.0.5"
         incomplete: bool = False
 
         async def count(self) -> Depth:
@@ -415,7 +415,7 @@ def test_status_is_empty_only_if_all_counts_are_known(
 class _Answering:
     """A source that reports a given depth."""
 
-    product: str
+    peer_product: str
     depth: Depth
     incomplete: bool = False
 

@@ -41,7 +41,7 @@ def test_latency_histogram_is_cumulative(seconds: list[float]) -> None:
 
     expected = [sum(one <= bound for one in seconds) for bound in LATENCIES]
     assert [*expected, len(seconds)] == latency.cumulated()
-    assert pytest.approx(sum(seconds)) == latency.seconds
+    assert pytest.approx(sum(seconds)) == latency.total_seconds
 
 
 @pytest.mark.parametrize("connected", [{}, {"source": True}, {"source": True, "target": False}])

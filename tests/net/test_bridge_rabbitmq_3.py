@@ -42,7 +42,7 @@ def test_rabbitmq_4_address_is_refused_by_rabbitmq_3() -> None:
 def rabbitmq_3(end: Endpoint) -> Amqp10Connection:
     """Return a connection object whose peer claims to be RabbitMQ 3."""
     connection = Amqp10Connection(end)
-    connection.product = "RabbitMQ 3.10.8"
+    connection.peer_product = "RabbitMQ 3.10.8"
     return connection
 
 

@@ -32,7 +32,7 @@ class Connection:
     """Collects the frames that a channel writes."""
 
     alive = True
-    product = ""
+    peer_product = ""
 
     def __init__(self) -> None:
         self.octets = b""

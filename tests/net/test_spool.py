@@ -141,7 +141,7 @@ def test_malformed_message_has_an_identity() -> None:
 class Tagged:
     """A source with one delivery that has a given delivery-tag."""
 
-    product = ""
+    peer_product = ""
 
     def __init__(self, request: SourceRequest, tag: bytes) -> None:
         transfer = SimpleNamespace(tag=tag)

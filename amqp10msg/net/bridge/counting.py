@@ -256,7 +256,7 @@ class Counting:
         self._zero_since = self._zero_since or now
         if (
             depth.other_consumers is None
-            and link.product.startswith("RabbitMQ")
+            and link.peer_product.startswith("RabbitMQ")
             and self._basic_endpoint
         ):
             try:
@@ -340,7 +340,7 @@ class Observer:
         waits: has the timeout of a count, and the time between two counts.
     """
 
-    product = "RabbitMQ"  # the peer's product (see `Countable`), because only RabbitMQ is observed
+    peer_product = "RabbitMQ"  # the only peer that is observed
     incomplete = False
 
     def __init__(self, endpoint: Endpoint, pool: ConnectionPool | None, waits: Waits) -> None:

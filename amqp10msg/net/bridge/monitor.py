@@ -145,7 +145,7 @@ class Monitor:
         for route, statistics in routes:
             bounds = [*map(str, map(float, LATENCIES)), "+Inf"]
             buckets = list(zip(bounds, statistics.latency.cumulated(), strict=True))
-            histogram.add_metric([route], buckets, statistics.latency.seconds)
+            histogram.add_metric([route], buckets, statistics.latency.total_seconds)
         yield histogram
 
     def _family(

@@ -125,7 +125,7 @@ class LinkOpener(Generic[_Link]):
                 continue
             finally:
                 slow_warning.cancel()
-            self.log("open", logging.INFO, at=str(link.endpoint), product=link.product.strip())
+            self.log("open", logging.INFO, at=str(link.endpoint), product=link.peer_product.strip())
             self.opened.set()
             return link
 

@@ -61,16 +61,16 @@ class Latency:
     Attributes:
         counts: the number of messages in each bucket. The upper bounds of the buckets are
             `LATENCIES`, then infinity.
-        seconds: the sum of all latencies.
+        total_seconds: the sum of all latencies.
     """
 
     counts: list[int] = attrs.Factory(lambda: [0] * (len(LATENCIES) + 1))
-    seconds: float = 0.0
+    total_seconds: float = 0.0
 
     def add(self, seconds: float) -> None:
         """Count a message with this latency."""
         self.counts[bisect_left(LATENCIES, seconds)] += 1
-        self.seconds += seconds
+        self.total_seconds += seconds
 
     def cumulated(self) -> list[int]:
         """Return the number of messages up to each bound of `LATENCIES`, then of all messages."""
@@ -78,7 +78,7 @@ class Latency:
 
     def __add__(self, other: Latency) -> Latency:
         counts = [a + b for a, b in zip(self.counts, other.counts, strict=True)]
-        return Latency(counts, self.seconds + other.seconds)
+        return Latency(counts, self.total_seconds + other.total_seconds)
 
 
 #: The attributes of `Statistics` that `Statistics.after` adds up.
@@ -251,7 +251,7 @@ class Statistics:
             result[name] = dict(result[name])
         bounds = [*map(str, LATENCIES), "more"]
         result["latency"] = {
-            "seconds": round(self.latency.seconds, 3),
+            "seconds": round(self.latency.total_seconds, 3),
             "at_most": dict(zip(bounds, self.latency.counts, strict=True)),
         }
         result["returned"] = self.returned

@@ -210,7 +210,7 @@ class Amqp10Connection(Wire, transport.Handler):
         if remote is None:
             return
         properties = {str(name): value for name, value in (remote.properties or {}).items()}
-        self.product = f"{properties.get('product', '')} {properties.get('version', '')}"
+        self.peer_product = f"{properties.get('product', '')} {properties.get('version', '')}"
         self.max_links = min(remote.channel_max, _CHANNEL_MAX) + 1
         if not self.opened.done():
             self.opened.set_result(None)
@@ -276,7 +276,7 @@ class SessionLink(AttachedLink, transport.Handler):
 
     def _end(self, scope: str, error: Error | None) -> None:
         """Fail the link: the peer ended the session or link (`scope`)."""
-        self.fail(error_of(scope, error, new=not self.in_use, product=self.product))
+        self.fail(error_of(scope, error, new=not self.in_use, peer_product=self.peer_product))
 
     def send_end(self) -> None:
         """End the session without waiting."""
@@ -344,7 +344,7 @@ class Amqp10Link(SessionLink):
 
 
 def error_of(
-    scope: str, error: Error | None, prefix: str = "", *, new: bool, product: str = ""
+    scope: str, error: Error | None, prefix: str = "", *, new: bool, peer_product: str = ""
 ) -> LinkError:
     """Convert the error with which a peer ended a connection, session or link (`scope`).
 
@@ -353,7 +353,7 @@ def error_of(
         error: the peer's error; None if the peer sent no error.
         prefix: the beginning of the text.
         new: whether the connection, session or link was not open yet.
-        product: name and version of the peer.
+        peer_product: name and version of the peer.
     """
     if error is None:
         return LinkError(f"the peer closed the {scope}", scope=scope)
@@ -361,7 +361,7 @@ def error_of(
     # If the connection, session or link was open, a message may have caused the error.
     permanent = name in _PERMANENT_CONDITIONS and new
     reason = f"{prefix}{name}: {error.description}"
-    if name == INVALID_FIELD and product.startswith("RabbitMQ 3."):
+    if name == INVALID_FIELD and peer_product.startswith("RabbitMQ 3."):
         reason += "; give address_version=1 for the addresses of RabbitMQ 3"
     return LinkError(
         reason,
@@ -442,7 +442,7 @@ class Amqp10Source(Amqp10Link):
             text = "this source sends settled: messages in flight could be lost"
             self.fail(LinkError(text, sent_by_peer=True, permanent=True))
             return False
-        if self.endpoint.offset is not None and self.product.startswith("RabbitMQ 3.10."):
+        if self.endpoint.offset is not None and self.peer_product.startswith("RabbitMQ 3.10."):
             text = "RabbitMQ 3.10 delivers nothing from a stream over 1.0: read it over amqp091"
             self.fail(LinkError(text, sent_by_peer=True, permanent=True))
             return False
@@ -450,7 +450,7 @@ class Amqp10Source(Amqp10Link):
             StreamOffset.SYMBOL not in filters_in_place(remote.source)
         ):
             # A queue would lose its messages, or a stream would be read from another offset.
-            text = f"{self.endpoint.address} is not a stream: {self.product.strip()} does not "
+            text = f"{self.endpoint.address} is not a stream: {self.peer_product.strip()} does not "
             text += "start reading at an offset; leave out offset= for a queue"
             self.fail(LinkError(text, sent_by_peer=True, permanent=True))
             return False
@@ -524,7 +524,7 @@ class Amqp10Source(Amqp10Link):
     async def depth(self) -> int | None:
         """Query the number of ready messages. Return the previous answer, or None."""
         # RabbitMQ 3 interprets every flow frame as new credit, also the one of this query.
-        if self.alive and not self.product.startswith("RabbitMQ 3."):
+        if self.alive and not self.peer_product.startswith("RabbitMQ 3."):
             self.link.request_flow()
             self.touch()
         return self.link.available
@@ -543,7 +543,7 @@ class Amqp10Source(Amqp10Link):
         for _ in range(2):
             await self._request_flow(self.link.request_flow)
         available = self.link.available
-        if available or self.product.startswith(_COUNTING_PRODUCTS):
+        if available or self.peer_product.startswith(_COUNTING_PRODUCTS):
             held_by_others = (self.link.properties or {}).get(transport.ACQUIRED_BY_OTHERS)
             return Depth(
                 ready=available,
@@ -631,7 +631,7 @@ class Amqp10Target(Amqp10Link):
         """Store the max-message-size. For RabbitMQ 3, attach the queue probe, and return False."""
         self._max_message_size = remote.max_message_size or 0
         address = self.endpoint.address or ""
-        if not self.product.startswith("RabbitMQ 3."):
+        if not self.peer_product.startswith("RabbitMQ 3."):
             return True
         if not address.isascii():
             text = "RabbitMQ 3 does not find names over 1.0 that are not ASCII: send over amqp091"
@@ -722,7 +722,7 @@ class Amqp10Target(Amqp10Link):
                 if error.condition == RESOURCE_LIMIT_EXCEEDED:
                     return Outcome("full", str(error.condition), text)
                 return Outcome("rejected", str(error.condition), text, final=True)
-            if "RabbitMQ" in self.product:
+            if "RabbitMQ" in self.peer_product:
                 return Outcome(
                     "full", "", "RabbitMQ rejected it without an error: the queue may be full"
                 )

@@ -244,7 +244,7 @@ class BasicConnection(Wire):
         endpoint = self.endpoint
         start = await self._ask(None, spec.Connection.Start)
         properties = start.server_properties if isinstance(start.server_properties, dict) else {}
-        self.product = (
+        self.peer_product = (
             f"{_as_text(properties.get('product'))} {_as_text(properties.get('version'))}"
         )
         mechanism = endpoint.mechanism or "PLAIN"

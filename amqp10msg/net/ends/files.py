@@ -209,7 +209,8 @@ def _entries_to_read(request: SourceRequest) -> Iterator[tuple[int, Entry | Unre
             if endpoint.route not in {None, entry.route}:
                 continue
             if entry.protocol != endpoint.protocol:
-                # One `protocol` fits all lines of a file, or of one route in it.
+                # A source has messages of one protocol, `?protocol=`. If a file has both protocols,
+                # `?route=` can select lines of the same protocol.
                 text = f"is of AMQP {entry.protocol}: give ?protocol={entry.protocol}, or ?route="
                 yield number, Unreadable(entry.octets, f"{path}: message {number + 1} {text}")
                 continue
@@ -314,7 +315,7 @@ class _Backlog:
 class FileSource:
     """Reads the messages of a file, without changing it, and passes them to `request.receive`."""
 
-    product = "file"
+    peer_product = "file"
     incomplete = False
 
     def __init__(self, request: SourceRequest) -> None:
@@ -432,7 +433,7 @@ def _line_in(outgoing: Outgoing) -> str:
 class FileTarget:
     """Writes messages to a file. Their outcomes are reported once they are on disk."""
 
-    product = "file"
+    peer_product = "file"
     waits = False
 
     def __init__(self, request: TargetRequest) -> None:

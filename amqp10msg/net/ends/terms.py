@@ -133,8 +133,9 @@ class SourceDelivery:
             message.
         tries: number of times that the target refused the message.
         attempts: the same number, without refusals because the target was full.
-        deaths: counts disconnects of the target during which this was the only message in flight.
-        suspected: whether the target's connection ended while this message was in flight.
+        deaths: counts disconnects of the target while this was the only message in flight.
+        suspected: whether this message may have ended the target's connection, because it was in
+            flight when the connection ended.
         received_at: time of arrival, in seconds of the event loop's clock.
         sent_at: time of the latest attempt to send the message, on the same clock.
         first_refused_at: time of the first refusal, on the same clock; 0.0 without a refusal.
@@ -313,11 +314,11 @@ class Link(Protocol):
     """A connection to a source or target that was opened, and may have been lost or closed.
 
     Attributes:
-        product: name and version of the peer, such as ``RabbitMQ 4.0.5``; empty if unknown.
+        peer_product: name and version of the peer, such as ``RabbitMQ 4.0.5``; empty if unknown.
         endpoint: the broker or file that the link is connected to.
     """
 
-    product: str
+    peer_product: str
     endpoint: Endpoint
 
     @property
@@ -344,7 +345,7 @@ class Countable(Protocol):
     """An object that can count the messages of a source."""
 
     @property
-    def product(self) -> str:
+    def peer_product(self) -> str:
         """Name and version of the peer, such as ``RabbitMQ 4.0.5``; empty if unknown."""
 
     @property

@@ -178,12 +178,12 @@ class AttachedLink:
 
     Attributes:
         alive: whether the link is open.
-        product: name and version of the peer.
+        peer_product: name and version of the peer.
     """
 
     def __init__(self, wire: Wire, on_lost: OnLost) -> None:
         self.alive = wire.alive
-        self.product = wire.product
+        self.peer_product = wire.peer_product
         self._wire = wire
         self._on_lost = on_lost
         self._closing = False
@@ -307,7 +307,7 @@ class Wire(Socket):
 
     Attributes:
         endpoint: the broker to connect to.
-        product: name and version of the peer.
+        peer_product: name and version of the peer.
         closed: done when the connection has ended.
         is_open: whether the handshake is complete.
         links: the links of the connection, in the order in which they send.
@@ -319,7 +319,7 @@ class Wire(Socket):
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__()
         self.endpoint = endpoint
-        self.product = ""
+        self.peer_product = ""
         self.closed: asyncio.Future[None] = self.loop.create_future()
         self.is_open = False
         self.links: dict[AttachedLink, None] = {}
