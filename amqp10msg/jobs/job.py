@@ -95,9 +95,9 @@ class Job:
     Attributes:
         kind: one of `KINDS`.
         column: the column of the encoded messages.
-        columns: for ``decode``, the output columns, as in `amqp10msg.columns.decode`. In good rows,
-            the column ``error`` is null. None for all columns except ``section_offsets``, which are
-            useless without ``wire``.
+        columns: for ``decode``, the output columns, as in `amqp10msg.columns.decode`. None means
+            all columns except ``section_offsets``, which are useless without ``wire``. The column
+            ``error`` is null in good rows.
         profile: for ``validate``, the validation profile; for ``decode``, the validation profile,
             or None to skip validation; for ``translate``, the translation profile.
         rules: for ``validate``, and for ``decode`` with a profile, the path of a Python file with

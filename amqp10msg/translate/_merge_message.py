@@ -595,8 +595,8 @@ def _carry_edits(
     for name in headers if HEADER_FIELDS_KEY in carried or HEADER_TABLE_KEY in carried else ():
         loss = losses_by_path.get(f"headers[{name!r}]")
         if loss is not None and loss.action != "carried":
-            # The residual cannot restore an x- header if its section or key is not the one that
-            # the rules choose.
+            # The residual cannot restore an x- header that the caller has moved to another section
+            # or key than the one that `annotation_of` chooses.
             is_elsewhere = name in application_headers or (
                 name in annotation_headers and annotation_of(name) not in original
             )

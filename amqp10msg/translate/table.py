@@ -181,12 +181,12 @@ def _content_encoding_to_basic(text: Any) -> tuple[Any, bool]:
     return None, False
 
 
-_PERSISTENT_AS_DURABLE = TranslatedProperty("field", True)
+_TRANSLATED_PERSISTENT = TranslatedProperty("field", True)
 
 
 def _delivery_mode_to_amqp10(mode: int, _: bool) -> TranslatedProperty:
     if mode == 2:
-        return _PERSISTENT_AS_DURABLE
+        return _TRANSLATED_PERSISTENT
     if mode == 1:
         return TranslatedProperty("annotation", UByte(1))
     return _residual_only("the delivery mode is 1 or 2")

@@ -33,7 +33,7 @@ _NESTED_VALUE_SUSPICION = ValueType(
     ("delivery_annotations", "message_annotations", "application_properties"),
 )
 #: An annotation of a type that RabbitMQ 4 cannot deliver to consumers.
-_UNDELIVERABLE_TYPE_SUSPICION = ValueType(
+_RABBITMQ_UNDELIVERABLE_SUSPICION = ValueType(
     ("null", "float", "double", "decimal32", "decimal64", "decimal128"), ("message_annotations",)
 )
 #: Annotations whose values do not have the types that Azure documents.
@@ -502,7 +502,7 @@ _ALL_RULES = (
             checks.check_entries, checks.ONLY_MESSAGE_ANNOTATIONS, checks.rabbitmq_annotation_null
         ),
         sections=checks.ONLY_MESSAGE_ANNOTATIONS,
-        suspicion=_UNDELIVERABLE_TYPE_SUSPICION,
+        suspicion=_RABBITMQ_UNDELIVERABLE_SUSPICION,
     ),
     Rule(
         "rabbitmq-annotation-number",
@@ -516,7 +516,7 @@ _ALL_RULES = (
             checks.check_entries, checks.ONLY_MESSAGE_ANNOTATIONS, checks.rabbitmq_annotation_number
         ),
         sections=checks.ONLY_MESSAGE_ANNOTATIONS,
-        suspicion=_UNDELIVERABLE_TYPE_SUSPICION,
+        suspicion=_RABBITMQ_UNDELIVERABLE_SUSPICION,
     ),
     Rule(
         "rabbitmq-user-id-empty",

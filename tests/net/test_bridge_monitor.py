@@ -24,7 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families as families
 
 from amqp10msg.net.bridge import Bridge, LinkError, Statistics
 from amqp10msg.net.bridge.monitor import Monitor
-from amqp10msg.net.bridge.statistics import LATENCIES, Latency
+from amqp10msg.net.bridge.statistics import LATENCY_BUCKET_BOUNDS, Latency
 from tests.basic_broker import BasicBroker
 from tests.bridging import Refusing, numbered, options
 from tests.waiting import until
@@ -33,13 +33,13 @@ pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_a_folder")]
 MONITORING = Path(__file__).parents[2] / "docs" / "monitoring"
 
 
-@given(st.lists(st.floats(0, 100) | st.sampled_from(LATENCIES)))
+@given(st.lists(st.floats(0, 100) | st.sampled_from(LATENCY_BUCKET_BOUNDS)))
 def test_latency_histogram_is_cumulative(seconds: list[float]) -> None:
     latency = Latency()
     for one in seconds:
         latency.add(one)
 
-    expected = [sum(one <= bound for one in seconds) for bound in LATENCIES]
+    expected = [sum(one <= bound for one in seconds) for bound in LATENCY_BUCKET_BOUNDS]
     assert [*expected, len(seconds)] == latency.cumulated()
     assert pytest.approx(sum(seconds)) == latency.total_seconds
 

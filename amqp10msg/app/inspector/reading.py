@@ -40,7 +40,7 @@ BASIC = "0-9-1"
 NOT_TEXT = "this is not text"
 _NOT_HEX_OR_BASE64 = "neither hex nor base64"
 # Matches a line of a hex dump: the offset, the bytes, and perhaps the bytes as characters.
-_DUMP_LINE = r"\s*([0-9a-fA-F]{4,16})(?::\s|\s|$)(.*)"
+_DUMP_LINE_PATTERN = r"\s*([0-9a-fA-F]{4,16})(?::\s|\s|$)(.*)"
 # Matches the bytes of a line of `hexdump -C` that has more than eight bytes. Two spaces follow the
 # eighth byte.
 _HEXDUMP_HALVES = r"((?:[0-9a-fA-F]{2} ){8}(?: [0-9a-fA-F]{2})+) +\|.{9,16}\|"
@@ -413,7 +413,7 @@ def _decode_dump(lines: list[str]) -> bytes | None:
     for line in lines:
         if not line.strip():
             continue
-        match = re.fullmatch(_DUMP_LINE, line.rstrip())
+        match = re.fullmatch(_DUMP_LINE_PATTERN, line.rstrip())
         if match is None:
             return None
         rows.append((int(match[1], 16), match[2]))

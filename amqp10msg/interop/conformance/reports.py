@@ -41,7 +41,7 @@ from amqp10msg.wire.primitives import FORMAT_CODES
 from amqp10msg.wire.reprs import shortened
 from amqp10msg.wire.text import printable
 
-_NOTE = "note"
+_NOTE_KIND = "note"
 
 
 def summary(peers: Sequence[PeerResults]) -> str:
@@ -220,7 +220,7 @@ def findings(peer: PeerResults, cases: Iterable[Case]) -> list[Finding]:
                     )
                     broken_clause = next(type_clauses, clause)
                 entries.append((facet, broken_clause, reason))
-            entries += [(_NOTE, clause, reason) for _, clause, reason in result.notes]
+            entries += [(_NOTE_KIND, clause, reason) for _, clause, reason in result.notes]
         for kind, clause, reason in entries:
             reasons_by_clause.setdefault((kind, clause), {}).setdefault(result.case, reason)
     _merge_refusals(reasons_by_clause, by_id)
@@ -228,7 +228,7 @@ def findings(peer: PeerResults, cases: Iterable[Case]) -> list[Finding]:
     for (kind, clause), reasons in reasons_by_clause.items():
         smallest = min(reasons, key=lambda case_id: (len(by_id[case_id].data), case_id))
         results.append(Finding(kind, clause, len(reasons), by_id[smallest], reasons[smallest]))
-    order = [*sorted(DEATHS), "error", *FACETS, *BROKER_FACETS, _NOTE]
+    order = [*sorted(DEATHS), "error", *FACETS, *BROKER_FACETS, _NOTE_KIND]
     return sorted(
         results, key=lambda finding: (order.index(finding.what), _clause_sort_key(finding.clause))
     )
@@ -352,7 +352,7 @@ def markdown(peers: Sequence[PeerResults], cases: Sequence[Case]) -> str:
     for peer in peers:
         peer_findings = findings(peer, cases)
         lines += ["", f"## {_escape_cell(peer.name)}", ""]
-        if all(finding.what == _NOTE for finding in peer_findings):
+        if all(finding.what == _NOTE_KIND for finding in peer_findings):
             lines.append("No case failed." + ("\n" if peer_findings else ""))
         if not peer_findings:
             continue

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
-from amqp10msg.net.bridge.statistics import LATENCIES, Statistics
+from amqp10msg.net.bridge.statistics import LATENCY_BUCKET_BOUNDS, Statistics
 from amqp10msg.wire.later import of_extra
 
 #: Name, description and attribute of `Statistics` of each counter.
@@ -143,7 +143,7 @@ class Monitor:
         text = "Seconds from receiving a message to settling it at the source."
         histogram = self._family("Histogram", "latency_seconds", text, (), ())
         for route, statistics in routes:
-            bounds = [*map(str, map(float, LATENCIES)), "+Inf"]
+            bounds = [*map(str, map(float, LATENCY_BUCKET_BOUNDS)), "+Inf"]
             buckets = list(zip(bounds, statistics.latency.cumulated(), strict=True))
             histogram.add_metric([route], buckets, statistics.latency.total_seconds)
         yield histogram

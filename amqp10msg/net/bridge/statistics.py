@@ -51,7 +51,23 @@ ENDINGS: Mapping[str, str] = {
 
 
 #: Upper bounds of the buckets of `Latency`, in seconds.
-LATENCIES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+LATENCY_BUCKET_BOUNDS = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1,
+    2.5,
+    5,
+    10,
+    30,
+    60,
+)
 
 
 @attrs.define
@@ -60,20 +76,20 @@ class Latency:
 
     Attributes:
         counts: the number of messages in each bucket. The upper bounds of the buckets are
-            `LATENCIES`, then infinity.
+            `LATENCY_BUCKET_BOUNDS`, then infinity.
         total_seconds: the sum of all latencies.
     """
 
-    counts: list[int] = attrs.Factory(lambda: [0] * (len(LATENCIES) + 1))
+    counts: list[int] = attrs.Factory(lambda: [0] * (len(LATENCY_BUCKET_BOUNDS) + 1))
     total_seconds: float = 0.0
 
     def add(self, seconds: float) -> None:
         """Count a message with this latency."""
-        self.counts[bisect_left(LATENCIES, seconds)] += 1
+        self.counts[bisect_left(LATENCY_BUCKET_BOUNDS, seconds)] += 1
         self.total_seconds += seconds
 
     def cumulated(self) -> list[int]:
-        """Return the number of messages up to each bound of `LATENCIES`, then of all messages."""
+        """Return the number of messages up to each bound of a bucket, then of all messages."""
         return list(accumulate(self.counts))
 
     def __add__(self, other: Latency) -> Latency:
@@ -249,7 +265,7 @@ class Statistics:
         ]
         for name in ("quarantined", "requeued", "rejected", "refused", "unreachable"):
             result[name] = dict(result[name])
-        bounds = [*map(str, LATENCIES), "more"]
+        bounds = [*map(str, LATENCY_BUCKET_BOUNDS), "more"]
         result["latency"] = {
             "seconds": round(self.latency.total_seconds, 3),
             "at_most": dict(zip(bounds, self.latency.counts, strict=True)),

@@ -33,7 +33,7 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 #: A part of a URL that is replaced by the content of a file.
 _FILE = re.compile(r"\$\{file:([^}]*)\}")
 #: Arguments of `quote`, `unquote` and `parse_qsl` for bytes that are not UTF-8.
-_SURROGATES: Any = {"encoding": "utf-8", "errors": "surrogateescape"}
+_SURROGATEESCAPE_ARGUMENTS: Any = {"encoding": "utf-8", "errors": "surrogateescape"}
 
 
 @attrs.frozen
@@ -100,7 +100,7 @@ class Endpoint:
     def __str__(self) -> str:
         """Return the URL without credentials, for people to read."""
         if self.file is not None:
-            return f"file:{quote(self.file, **_SURROGATES)}?protocol={self.protocol}"
+            return f"file:{quote(self.file, **_SURROGATEESCAPE_ARGUMENTS)}?protocol={self.protocol}"
         scheme = next(
             name
             for name, row in (_SCHEMES | STREAM_SCHEMES).items()
@@ -110,9 +110,9 @@ class Endpoint:
         path = self.address if self.protocol == "1.0" else self.virtual_host
         url = f"{scheme}://{host}:{self.port}/"
         if path is not None and path != "/":
-            url += quote(path, safe="/", **_SURROGATES)
+            url += quote(path, safe="/", **_SURROGATEESCAPE_ARGUMENTS)
         parameters = [
-            f"{name}={quote(value, safe='', **_SURROGATES)}"
+            f"{name}={quote(value, safe='', **_SURROGATEESCAPE_ARGUMENTS)}"
             for name in ("queue", "exchange", "routing_key")
             if self.protocol == "0-9-1" and (value := getattr(self, name)) is not None
         ]
@@ -334,7 +334,9 @@ def parse_url(
             attributes["user"], attributes["password"] = "guest", "guest"
     else:
         attributes["virtual_host"] = query.pop("vhost", None)
-        attributes["address"] = _terminus_address(unquote(path, **_SURROGATES), query, names)
+        attributes["address"] = _terminus_address(
+            unquote(path, **_SURROGATEESCAPE_ARGUMENTS), query, names
+        )
     attributes |= _connection_attributes(query)
     return Endpoint(**attributes)
 
@@ -342,7 +344,7 @@ def parse_url(
 def _parse_file(parts: SplitResult) -> Endpoint:
     """Return the endpoint of a ``file:`` URL."""
     query = _parse_query(parts.query)
-    path = unquote(parts.path, **_SURROGATES)
+    path = unquote(parts.path, **_SURROGATEESCAPE_ARGUMENTS)
     if parts.netloc not in {"", "localhost"} or not path:
         raise ValueError("the URL of a file must be file:PATH, or file:///PATH from the root")
     protocol = query.pop("protocol", "1.0")
@@ -363,7 +365,7 @@ def _parse_file(parts: SplitResult) -> Endpoint:
 def _parse_query(text: str) -> dict[str, str]:
     """Return the parameters of a URL. Raises ValueError if one occurs twice."""
     parameters: dict[str, str] = {}
-    for name, value in parse_qsl(text, keep_blank_values=True, **_SURROGATES):
+    for name, value in parse_qsl(text, keep_blank_values=True, **_SURROGATEESCAPE_ARGUMENTS):
         if name in parameters:
             raise ValueError(f"the parameter {name!r} occurs twice in a URL")
         parameters[name] = value
@@ -382,7 +384,9 @@ def with_files(text: str) -> str:
             content = Path(match[1]).read_text(encoding="utf-8", errors="surrogateescape")
         except OSError as error:
             raise ValueError(f"{match[1]}, which a URL names: {error.strerror}") from None
-        return quote(content.removesuffix("\n").removesuffix("\r"), safe="", **_SURROGATES)
+        return quote(
+            content.removesuffix("\n").removesuffix("\r"), safe="", **_SURROGATEESCAPE_ARGUMENTS
+        )
 
     return _FILE.sub(read, text)
 
@@ -441,7 +445,7 @@ def queue_address(queue: str, version: str = "2") -> str:
 
 def _percent_encode(text: str) -> str:
     """Encode a name for an address of RabbitMQ 4 and later."""
-    return quote(text, safe="", **_SURROGATES)
+    return quote(text, safe="", **_SURROGATEESCAPE_ARGUMENTS)
 
 
 def _percent_encode_for_3(text: str) -> str:

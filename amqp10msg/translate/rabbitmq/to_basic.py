@@ -279,9 +279,10 @@ def _set_transport(
 ) -> None:
     """Set delivery-mode, priority and expiration.
 
-    Their sources are, in this order: a header that follows the bare message, the annotations that
-    stand in for a header, and the metadata. Of a header that precedes the bare message, a queue
-    keeps only the metadata.
+    A queue does not store a header in its usual place, before the bare message; it keeps only the
+    metadata. The sources are therefore, in this order: a header that a sender has misplaced after
+    the bare message, the annotations ``x-basic-*``, and the metadata; for the expiration, the
+    metadata comes first.
     """
     annotations = message.annotations
     header = (message.header if message.is_header_last else None) or dict.fromkeys(HEADER_NAMES)

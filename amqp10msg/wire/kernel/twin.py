@@ -35,9 +35,9 @@ COMPILED = False
 _unpack_u32 = struct.Struct(">I").unpack_from
 _unpack_i64 = struct.Struct(">q").unpack_from
 _unpack_f64 = struct.Struct(">d").unpack_from
-_pack_f64 = struct.Struct(">Bd").pack
-_pack_real = struct.Struct(">d").pack
-_pack_head32 = struct.Struct(">BII").pack
+_pack_code_and_f64 = struct.Struct(">Bd").pack
+_pack_f64 = struct.Struct(">d").pack
+_pack_code_size_and_count32 = struct.Struct(">BII").pack
 
 
 def declare_section(*_: Any) -> None:
@@ -200,7 +200,10 @@ class Cursor:
 
 
 class Mapping(dict[Any, Any]):
-    """The base class of mappings, whose subclasses look up keys as fast as a dict."""
+    """A dict, the base class of map sections.
+
+    In the compiled kernel, its subclasses look up keys as fast as a dict.
+    """
 
     __slots__ = ()
 
@@ -286,7 +289,7 @@ class Output:
 
     def double(self, number: float) -> None:
         """Append a double."""
-        self.parts.append(_pack_f64(0x82, number))
+        self.parts.append(_pack_code_and_f64(0x82, number))
         self.size += 9
 
     # While a compound is open, its header in `parts` is the size of the output before the compound.
@@ -311,7 +314,7 @@ class Output:
             return True
         if size > 2**32 - 5:
             return False
-        self.parts[mark] = _pack_head32(code + 0x10, size + 4, count)
+        self.parts[mark] = _pack_code_size_and_count32(code + 0x10, size + 4, count)
         self.size += 9
         return True
 
@@ -431,7 +434,7 @@ class FieldOutput(Output):
 
     def real(self, number: float) -> None:
         """Append the eight bytes of a double."""
-        self.add(_pack_real(number))
+        self.add(_pack_f64(number))
 
 
 class Entries:

@@ -43,15 +43,18 @@ _FIXED_CONTENT_WIDTHS = {
     row.code: row.width if row.category == "fixed" else 0 for row in _FORMAT_CODE_ROWS
 }
 _SIZE_FIELD_WIDTHS = {row.code: row.width for row in _FORMAT_CODE_ROWS if row.category != "fixed"}
-_SIZE_AND_COUNT_WIDTHS = {
+_SIZE_AND_COUNT_WIDTH_BY_CODE = {
     row.code: row.width * (1 + (row.category != "variable")) for row in _FORMAT_CODE_ROWS
 }
 _CONTENT_WIDTHS = bytes(
     [_FIXED_CONTENT_WIDTHS.get(code, _INVALID_CODE_WIDTH) for code in range(256)]
 )
 _SIZE_WIDTHS = bytes([_SIZE_FIELD_WIDTHS.get(code, 0) for code in range(256)])
-_HEAD_WIDTHS = bytes(
-    [_SIZE_AND_COUNT_WIDTHS[code] if code in _SIZE_FIELD_WIDTHS else 0 for code in range(256)]
+_SIZE_AND_COUNT_WIDTHS = bytes(
+    [
+        _SIZE_AND_COUNT_WIDTH_BY_CODE[code] if code in _SIZE_FIELD_WIDTHS else 0
+        for code in range(256)
+    ]
 )
 _TYPE_OF_FORMAT_CODE = ["described", *[""] * 255]
 for _row in _FORMAT_CODE_ROWS:
@@ -154,7 +157,7 @@ def bounds(data: bytes, pos: int, limit: int, code: int) -> tuple[int, int, int,
     if _CONTENT_WIDTHS[code] == _INVALID_CODE_WIDTH:
         return code, limit, limit, limit, UNKNOWN, 0
     width = _SIZE_WIDTHS[code]
-    content = size_pos + _HEAD_WIDTHS[code]
+    content = size_pos + _SIZE_AND_COUNT_WIDTHS[code]
     if content > limit:
         return code, limit, limit, content, CUT_OFF, 0
     size = number_at(data, size_pos, size_pos + width) if width else _CONTENT_WIDTHS[code]
