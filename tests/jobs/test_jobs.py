@@ -304,7 +304,11 @@ def test_circumstances_without_option_are_rejected(circumstances: Circumstances)
             {"options": {"maxSize": "1k"}},
             "maxSize must be a number of bytes, 1 or more, got '1k'",
         ),
-        (Job("decode"), {"options": {"max_size": "1"}}, "unknown option 'max_size': use range"),
+        (
+            Job("decode"),
+            {"options": {"max_size": "1"}},
+            "unknown option 'max_size' .did you mean maxSize.*: use range",
+        ),
         (Job("decode"), {"options": {"compression": "zip"}}, "unknown compression 'zip': use sn"),
     ],
 )
