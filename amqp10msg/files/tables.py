@@ -30,7 +30,11 @@ _RECORD_COLUMNS = (
 )
 # Columns in tables that jobs have written: faults of messages, and the input of each message.
 _FAULT_COLUMNS = ("fault", "error_code", "error_text", "source", "offset")
-#: Columns with text, which is read as bytes; see `_text_to_bytes`.
+#: Columns that may contain the time of a message, in order of preference.
+TIME_COLUMNS = ("time", "received")
+#: All columns, besides the message, from which records are made.
+METADATA_COLUMNS = (*_RECORD_COLUMNS, *_FAULT_COLUMNS, *TIME_COLUMNS)
+# Columns with text, which is read as bytes; see `_plain_metadata`.
 _TEXT_COLUMNS = (
     *("protocol", "connection", "address", "exchange", "routing_key"),
     *("fault", "error_code", "error_text", "source"),
@@ -84,9 +88,7 @@ def read_parquet(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[R
                     f"no column {' or '.join(MESSAGE_COLUMNS)} with encoded messages found; "
                     f"the columns are {', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
                 )
-            columns = [
-                name for name in (column or "", *_RECORD_COLUMNS, *_FAULT_COLUMNS) if name in names
-            ]
+            columns = [name for name in (column or "", *METADATA_COLUMNS) if name in names]
             bounded = BoundedParquetFile(stream, file, stream.seek(0, io.SEEK_END), limits, columns)
             if fault := bounded.refused():
                 raise ValueError(fault)
@@ -97,8 +99,7 @@ def read_parquet(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[R
                     for batch in (
                         () if fault else bounded.batches(group, _MAX_BATCH_ROWS, _MAX_BATCH_BYTES)
                     ):
-                        for row in _text_to_bytes(batch).to_pylist():
-                            record = _record_of_row(number, row, column, max_size)
+                        for record in records_of_batch(batch, number, column, max_size):
                             number += 1
                             if record is not None:
                                 yield record
@@ -311,11 +312,21 @@ def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-def _text_to_bytes(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Convert text columns to bytes, because invalid UTF-8 in one row would fail the batch."""
+def _plain_metadata(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Convert text columns to bytes, and times to integers, in microseconds since the Unix epoch.
+
+    Invalid UTF-8, or a time after the year 9999, in one row would fail the batch otherwise.
+    """
     import pyarrow as pa  # noqa: PLC0415  (an extra)
 
     for index, field in enumerate(batch.schema):
+        if field.name in TIME_COLUMNS:
+            numbers = (
+                batch.column(index).cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+                if pa.types.is_timestamp(field.type)
+                else pa.nulls(batch.num_rows, pa.int64())
+            )
+            batch = batch.set_column(index, pa.field(field.name, pa.int64()), numbers)
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if field.name in _TEXT_COLUMNS and (
             pa.types.is_string(kind) or pa.types.is_large_string(kind)
@@ -347,6 +358,24 @@ def _longest_value(column: Any) -> int:
     if not pa.types.is_dictionary(column.type):
         return 0
     return int(pc.max(pc.binary_length(column.dictionary)).as_py() or 0)
+
+
+def records_of_batch(
+    batch: pa.RecordBatch, start: int, column: str | None, max_size: int
+) -> Iterator[Record | None]:
+    """Yield the record of each row; None for a row without a message and without a fault.
+
+    Args:
+        batch: rows with the column of messages and any of `METADATA_COLUMNS`.
+        start: the index of the first row in the file.
+        column: the column with encoded AMQP 1.0 messages, or None.
+        max_size: maximum size of a message in bytes.
+
+    Raises:
+        ValueError: a column of messages contains no bytes.
+    """
+    for number, row in enumerate(_plain_metadata(batch).to_pylist(), start):
+        yield _record_of_row(number, row, column, max_size)
 
 
 def _record_of_row(
@@ -385,6 +414,8 @@ def _record_of_row(
         return Record(number, wire, f"{fields['message_format']} is not a message format")
     if wire is None and "protocol" not in fields:
         fields["protocol"] = "0-9-1"
+    times = (row.get(name) for name in TIME_COLUMNS)
+    fields["time"] = next((time for time in times if time is not None), None)
     source, offset = row.get("source"), row.get("offset")
     origin = None if source is None else f"{source}@{offset or 0}"
     return Record(number, wire, fault or "", origin=origin, **fields)

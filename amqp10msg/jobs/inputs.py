@@ -24,6 +24,7 @@ from amqp10msg.files import Record, stores
 from amqp10msg.files.recognition import decode_whole
 from amqp10msg.files.signatures import PARQUET_MAGIC
 from amqp10msg.files.stores import State, UnknownStoreError
+from amqp10msg.files.tables import METADATA_COLUMNS, TIME_COLUMNS, records_of_batch
 from amqp10msg.jobs import parquet
 from amqp10msg.jobs.manifest import list_committed_files
 from amqp10msg.jobs.parquet import PARQUET, ParquetTable, SchemasError
@@ -303,6 +304,22 @@ class Filters:
             None if selector is None else Selector(selector),
         )
 
+    def check_schema(self, schema: pa.Schema) -> None:
+        """Raise ValueError if Parquet input has no column for one of the conditions."""
+        requirements = (
+            ("address", self.address, ("address",), _is_text, "of strings"),
+            ("since", self.since, TIME_COLUMNS, pa.types.is_timestamp, "of timestamps"),
+            ("until", self.until, TIME_COLUMNS, pa.types.is_timestamp, "of timestamps"),
+        )
+        for option, value, names, is_suitable, content in requirements:
+            suitable = (n for n in names if n in schema.names and is_suitable(schema.field(n).type))
+            if value is not None and not any(suitable):
+                raise ValueError(
+                    f"{option} does not apply to this Parquet input, which has no column "
+                    f"{' or '.join(names)} {content}: it has {', '.join(schema.names)}; "
+                    f"remove the option {option}"
+                )
+
     def admits(self, record: Record) -> bool:
         """Return True if a record meets all conditions, or could not be read."""
         if record.fault:
@@ -321,6 +338,12 @@ class Filters:
             return self.selector.matches(decode_whole(record.wire))
         except DecodeError:
             return True  # keep the record, because the job will quarantine it
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    """Return whether a column has strings, which may be stored in a dictionary."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return kind in {pa.string(), pa.large_string(), pa.string_view()}
 
 
 def _parse_time(options: Mapping[str, str], name: str) -> int | None:
@@ -345,12 +368,14 @@ class Reading:
         filters: the conditions on records.
         limits: the limits on decompression and on empty records.
         table: the common schema of Parquet input; None for message files.
+        column: the column of the encoded messages in Parquet input.
     """
 
     max_size: int
     filters: Filters
     limits: Limits = DEFAULT_LIMITS
     table: ParquetTable | None = None
+    column: str = "wire"
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Reading:
@@ -384,13 +409,27 @@ class Reading:
                 if self.table is None:
                     yield from self._range_batches(item)
                 else:
-                    yield from parquet.batches(item, self.table, self.limits)
+                    batches = parquet.batches(item, self.table, self.limits)
+                    yield from batches if self.filters == Filters() else self._admitted(batches)
                 if item.identity:
                     # Raise an error if the file was replaced: the output would mix rows of the old
                     # and the new file.
                     stores.check_unchanged(item.path, item.identity, item.size, item.changed)
                 elif state_before is not None:
                     stores.check_not_truncated(item.path, state_before)
+
+    def _admitted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of Parquet input that pass the filters, as batches."""
+        for batch in batches:
+            if parquet.FAULT in batch.schema.names:
+                yield batch
+                continue
+            used = [n for n in (self.column, *METADATA_COLUMNS) if n in batch.schema.names]
+            records = records_of_batch(batch.select(used), 0, self.column, self.max_size)
+            # The job itself decides about rows without a message.
+            mask = [record is None or self.filters.admits(record) for record in records]
+            if any(mask):
+                yield batch.filter(pa.array(mask, pa.bool_()))
 
     def _range_batches(self, part: files.Range) -> Iterator[pa.RecordBatch]:
         """Yield the records in a range of a message file that pass the filters, as batches."""
@@ -443,11 +482,10 @@ def _batch_of_rows(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
 
 # Options of jobs and of Spark data sources.
 
-#: The names of the options for reading message files.
-READING = (
-    *("rangeBytes", "maxSize", "expansion", "zeroWidth"),
-    *("protocol", "address", "since", "until", "selector"),
-)
+#: The names of the options that select messages.
+FILTERS = ("protocol", "address", "since", "until", "selector")
+#: The names of the options for reading files.
+READING = ("rangeBytes", "maxSize", "expansion", "zeroWidth", *FILTERS)
 
 
 def reject_unknown_options(options: Mapping[str, str], allowed: Iterable[str]) -> None:
@@ -459,6 +497,18 @@ def reject_unknown_options(options: Mapping[str, str], allowed: Iterable[str]) -
             similar = get_close_matches(name, allowed, 1)
             hint = f" (did you mean {similar[0]}?)" if similar else ""
             raise ValueError(f"unknown option {name!r}{hint}: use {', '.join(allowed)}")
+
+
+def known_options(options: Mapping[str, str] | None, allowed: Iterable[str]) -> dict[str, str]:
+    """Return the options under their names in `allowed`, whatever their case.
+
+    Raises:
+        ValueError: an option is not in `allowed`.
+    """
+    options = options or {}
+    reject_unknown_options(options, allowed)
+    names = {name.lower(): name for name in allowed}
+    return {names[name.lower()]: value for name, value in options.items()}
 
 
 def positive_option(options: Mapping[str, str], name: str, default: int, unit: str) -> int:

@@ -30,8 +30,8 @@ from amqp10msg.jobs.inputs import (
     Part,
     Reading,
     find_input,
+    known_options,
     positive_option,
-    reject_unknown_options,
 )
 from amqp10msg.jobs.job import Job
 from amqp10msg.jobs.output import Output, open_output, read_stats
@@ -114,7 +114,8 @@ def run(
             message, in bytes. ``expansion`` and ``zeroWidth``: limits on decompression and empty
             records, as in `amqp10msg.Limits`. ``compression``: the compression of the Parquet
             files, by default ``snappy``. ``protocol``, ``address``, ``since``, ``until`` and
-            ``selector``: filters on the messages, as in `amqp10msg.spark.Amqp10`.
+            ``selector``: filters on the messages, as in `amqp10msg.spark.Amqp10`. For Parquet,
+            ``address`` needs a column with this name, and times need ``time`` or ``received``.
         workers: the number of processes; with 1, the job runs in this process. None for one process
             per core, or fewer if the input is small.
         progress: called after each part.
@@ -136,13 +137,12 @@ def run(
         TypeError: `job` is not a Job, but for example its name.
     """
     expect(job, Job, "the job of run", "a Job", {str: f"Job({job!r:.40})"})
-    settings = dict(options or {})
     check_mode(mode)
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be 1 or more, got {workers}")
     # Validate all options before any file is written.
-    reject_unknown_options(settings, (*READING, *WRITING))
-    Reading.from_options(settings)
+    settings = known_options(options, (*READING, *WRITING))
+    reading = Reading.from_options(settings)
     output = open_output(path, settings)
     cores = _core_count() if workers is None else workers
 
@@ -153,9 +153,7 @@ def run(
         return positive_option(settings, "rangeBytes", preferred, "bytes")
 
     job_input = find_input(str(source), form, size_of_part)
-    job.check(job_input.names)
-    if job_input.table is not None:
-        job.check_types(job_input.table.schema)
+    check_input(job_input, job, reading)
     count = min(cores, len(job_input.parts))
     if workers is None:
         count = min(count, 1 + job_input.octets // _bytes_per_process(job))
@@ -232,6 +230,14 @@ def refuse_existing(output: Output | StoreOutput) -> None:
         raise FileExistsError(errno.EEXIST, message, name)
 
 
+def check_input(job_input: Input, job: Job, reading: Reading) -> None:
+    """Raise ValueError if the job or a filter does not fit the columns of the input."""
+    job.check(job_input.names)
+    if job_input.table is not None:
+        job.check_types(job_input.table.schema)
+        reading.filters.check_schema(job_input.table.schema)
+
+
 def check_mode(mode: str) -> None:
     """Raise ValueError if `mode` is not in `Mode`."""
     if mode not in get_args(Mode):
@@ -281,7 +287,9 @@ class Work:
 
     def __call__(self, number: int, part: Part, attempt: int = 0) -> PartResult:
         """Run the job on one part, and save its result; see `Output.write`."""
-        reading = attrs.evolve(Reading.from_options(self.options), table=self.table)
+        reading = attrs.evolve(
+            Reading.from_options(self.options), table=self.table, column=self.job.column
+        )
         batches = reading.batches(part, _as_job_error)
         result = self.output.write(number, attempt, batches, self.job)
         self.output.save_result(number, result)
@@ -440,15 +448,13 @@ def read(
     """
     expect(job, (Job, NoneType), "the job of read", "a Job or None", {str: f"Job({job!r:.40})"})
     job = job or Job("decode")
-    settings = dict(options or {})
-    reject_unknown_options(settings, READING)
+    settings = known_options(options, READING)
     reading = Reading.from_options(settings)
     size = positive_option(settings, "rangeBytes", RANGE_BYTES, "bytes")
     job_input = find_input(str(source), form, lambda _: size)
-    job.check(job_input.names)
-    if job_input.table is not None:
-        job.check_types(job_input.table.schema)
-    results = _result_batches(job_input, attrs.evolve(reading, table=job_input.table), job)
+    check_input(job_input, job, reading)
+    reading = attrs.evolve(reading, table=job_input.table, column=job.column)
+    results = _result_batches(job_input, reading, job)
     first = next(results, None) or _run_batch(_empty_batch(job_input), job)
     schema = _merged_schema(first)
     return pa.RecordBatchReader.from_batches(

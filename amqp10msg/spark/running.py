@@ -18,6 +18,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 from amqp10msg.jobs import Job, Stats
 from amqp10msg.jobs.inputs import (
+    FILTERS,
     RANGE_BYTES,
     READING,
     OnlySparkError,
@@ -30,7 +31,7 @@ from amqp10msg.jobs.inputs import (
 )
 from amqp10msg.jobs.output import open_output, read_stats
 from amqp10msg.jobs.parquet import PARQUET
-from amqp10msg.jobs.running import Mode, Progress, Work, check_mode, run_and_publish
+from amqp10msg.jobs.running import Mode, Progress, Work, check_input, check_mode, run_and_publish
 from amqp10msg.jobs.writing import WRITING, PartResult, parse_compression
 from amqp10msg.spark._workers import freeze_imports, missing_kernel_warning, warn_once
 from amqp10msg.spark.sink import absolute_path, job_description, raise_short_errors, write
@@ -88,7 +89,7 @@ def run(
     # Validate all options before any file is written.
     reject_unknown_options(settings, (*READING, *WRITING, "form"))
     range_bytes = positive_option(settings, "rangeBytes", RANGE_BYTES, "bytes")
-    Reading.from_options(settings)
+    reading = Reading.from_options(settings)
     compression = parse_compression(settings)
     form = form or settings.get("form")
     if form is None and _is_parquet(source):
@@ -103,6 +104,7 @@ def run(
                 raise
     if job_input is None:
         if form == PARQUET:
+            _reject_filters(settings)
             df = session.read.parquet(source)
         else:
             reader_options = {name: settings[name] for name in READING if name in settings}
@@ -116,9 +118,7 @@ def run(
         ):
             write(df, path, job, mode=mode, options=writer_options)
         return _load_stats(session, path)
-    job.check(job_input.names)
-    if job_input.table is not None:
-        job.check_types(job_input.table.schema)
+    check_input(job_input, job, reading)
     # Absolute paths, because executors have another working directory.
     parts = [
         tuple(attrs.evolve(item, path=absolute_path(item.path)) for item in part)
@@ -132,6 +132,16 @@ def run(
     with description, _report_progress(session, progress), raise_short_errors():
         run_and_publish(work, parts, partial(_run_remaining_parts, session, work), mode=mode)
     return read_stats(path)
+
+
+def _reject_filters(settings: Mapping[str, str]) -> None:
+    """Raise ValueError if an option filters messages: Spark itself reads the Parquet input."""
+    names = [name for name in FILTERS if name in settings]
+    if names:
+        raise ValueError(
+            f"{', '.join(names)}: these options do not apply to Parquet that Spark reads itself: "
+            "filter the DataFrame, and pass it to spark.write"
+        )
 
 
 def _is_parquet(source: str) -> bool:

@@ -150,6 +150,75 @@ def test_reader_accepts_only_reading_options(tmp_path: Path) -> None:
         read(tmp_path / "none", wanted)
 
 
+# {column: (its type, its values)} of a table of messages that is no output of a job.
+ARCHIVE: dict[str, tuple[Any, list[Any]]] = {
+    "octets": (pa.binary(), [*ORDERS[:3], b"no message", None]),
+    "number": (pa.int64(), [0, 1, 2, 3, 4]),
+    "protocol": (pa.string(), ["1.0", None, "0-9-1", "1.0", "1.0"]),
+    "address": (pa.dictionary(pa.int32(), pa.string()), ["a", "b", None, "a", "a"]),
+    "received": (pa.timestamp("ns"), [1_000_000_000, 2_000_000_000, None, 3_000_000_000, 0]),
+}
+
+
+def archive(path: Path, *names: str) -> Path:
+    """Write a Parquet file with some columns of `ARCHIVE`."""
+    table = {
+        name: pa.array(values, kind) for name, (kind, values) in ARCHIVE.items() if name in names
+    }
+    pq.write_table(pa.table(table), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "options, offsets",
+    [
+        ({"selector": "n = 1"}, [1, 3]),
+        ({"Selector": "tenant = 'zzz'"}, [3]),
+        ({"protocol": "1.0"}, [0, 1, 3]),
+        ({"protocol": "0-9-1"}, [2]),
+        ({"address": "a"}, [0, 3]),
+        ({"since": "1970-01-01T00:00:02Z"}, [1, 3]),
+        ({"until": "1970-01-01T00:00:02Z"}, [0]),
+    ],
+)
+def test_filters_select_rows_of_parquet(
+    tmp_path: Path, options: dict[str, str], offsets: list[int]
+) -> None:
+    """A row that is not a message passes a selector, so that the job quarantines it."""
+    path = archive(tmp_path / "a.parquet", *ARCHIVE)
+    wanted = Job("decode", "octets", ("message_id", "error_code"))
+
+    rows = read(path, wanted, options=options).read_all().to_pylist()
+    stats = run(path, tmp_path / "out", wanted, options=options, workers=1)
+
+    assert offsets == sorted(row["number"] for row in rows)
+    assert len(offsets) == stats.rows
+
+
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        (
+            {"address": "a"},
+            "address does not apply to this Parquet input.*no column address of str",
+        ),
+        ({"since": "2026-01-01"}, "since does not apply.*no column time or received of timestamps"),
+        ({"until": "2026-01-01"}, "until does not apply.*remove the option until"),
+    ],
+)
+def test_filter_without_its_column_in_parquet_is_refused(
+    tmp_path: Path, options: dict[str, str], text: str
+) -> None:
+    path = archive(tmp_path / "a.parquet", "octets")
+    wanted = Job("decode", "octets")
+
+    with pytest.raises(ValueError, match=text):
+        read(path, wanted, options=options)
+    with pytest.raises(ValueError, match=text):
+        run(path, tmp_path / "out", wanted, options=options, workers=1)
+    assert not (tmp_path / "out").exists()
+
+
 @given(st.none() | st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
 @example(5, 5, 7)
 @example(5, 1, 5)

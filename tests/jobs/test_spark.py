@@ -164,6 +164,29 @@ def test_input_for_spark_only_is_read_by_spark(spark_session: Any, tmp_path: Pat
     assert 1 == stats.rows == jobs.read_stats(tmp_path / "out").rows
 
 
+def test_filters_select_rows_of_parquet(spark_session: Any, tmp_path: Path) -> None:
+    source = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"wire": WIRES}), source)
+    options = {"selector": "tenant = 'zzz'", "protocol": "1.0"}
+
+    count = both(spark_session, source, tmp_path, Job("decode"), **options)
+
+    assert 0 < count < len(WIRES)
+
+
+def test_filter_of_parquet_for_spark_only_is_refused(
+    spark_session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, out = tmp_path / "in.parquet", tmp_path / "out"
+    pq.write_table(pa.table({"wire": WIRES[:1]}), source)
+    monkeypatch.setattr(running, "find_input", refused)
+    options = {"Selector": "a = 1", "since": "2026-01-31"}
+
+    with pytest.raises(ValueError, match=r"^since, selector: these options do not apply"):
+        spark.run(spark_session, str(source), out, Job("decode"), options=options)
+    assert not out.exists()
+
+
 def refused(*_: object) -> Any:
     raise jobs.OnlySparkError("only Spark reads it")
 

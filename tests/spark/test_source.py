@@ -18,7 +18,8 @@ import pyarrow.parquet as pq  # noqa: E402
 from pyspark.errors import PySparkException  # noqa: E402
 from pyspark.sql.types import StructType  # noqa: E402
 
-from amqp10msg import columns, spark  # noqa: E402
+from amqp10msg import columns, jobs, spark  # noqa: E402
+from amqp10msg.jobs import MESSAGES, Job  # noqa: E402
 from amqp10msg.jobs.manifest import STATS  # noqa: E402
 from amqp10msg.jobs.output import output_of  # noqa: E402
 from amqp10msg.spark.source import Amqp10  # noqa: E402
@@ -100,7 +101,7 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> list[files.Record]:
     return made
 
 
-@pytest.mark.parametrize(
+FILTERED = pytest.mark.parametrize(
     "options, offsets",
     [
         ({}, [0, 1, 2, 3, 4, 5]),
@@ -112,8 +113,12 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> list[files.Record]:
         ({"since": "1970-01-01T01:00:01+01:00", "until": "1970-01-01T00:00:02.5Z"}, [0, 1, 3, 4]),
         ({"selector": "JMSMessageID = 'ID:AMQP_NO_PREFIX:m-1' OR n = '0'"}, [0, 1, 3, 4, 5]),
         ({"selector": "n = 1 AND TRUE", "protocol": "1.0"}, [1, 4, 5]),
+        ({"selector": "tenant = 'zzz'"}, [3, 4, 5]),
     ],
 )
+
+
+@FILTERED
 def test_filter_options_select_messages(
     captured: list[files.Record], tmp_path: Path, options: dict[str, str], offsets: list[int]
 ) -> None:
@@ -126,6 +131,38 @@ def test_filter_options_select_messages(
 
     assert offsets == [row["offset"] for rows in found for row in rows]
     assert [captured[offset].wire for offset in offsets] == [r["wire"] for b in found for r in b]
+
+
+@FILTERED
+def test_filter_options_select_the_same_rows_of_parquet(
+    captured: list[files.Record],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    options: dict[str, str],
+    offsets: list[int],
+) -> None:
+    records = [*captured]
+    monkeypatch.undo()
+    path = tmp_path / "a.parquet"
+    fields = [field for field in MESSAGES if field.name not in {"source", "offset"}]
+    cells = [[getattr(r, field.name) for r in records] for field in fields]
+    pq.write_table(
+        pa.table([*map(pa.array, cells, (f.type for f in fields))], pa.schema(fields)), path
+    )
+    reader = spark.Amqp10({"path": str(path), **options}).reader(StructType())
+    profile = Job("profile")
+
+    (part,) = reader.partitions()
+    batches: Any = reader.read(part)
+    spark_offsets = [row["offset"] for batch in batches for row in batch.to_pylist()]
+    # The job names columns for the messages, and its quarantine has those that it cannot process.
+    rows = jobs.read(path, profile, options=options).read_all().to_pylist()
+    stats = jobs.run(path, tmp_path / "out", profile, options=options, workers=1)
+
+    assert offsets == spark_offsets
+    wires = [records[offset].wire for offset in offsets]
+    assert sorted(map(repr, wires)) == sorted(repr(row["wire"]) for row in rows)
+    assert len(offsets) == stats.rows
 
 
 def test_filter_option_selects_messages(spark_session: Any, tmp_path: Path) -> None:
