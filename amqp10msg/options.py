@@ -210,7 +210,11 @@ class JobOptions:
     columns: tuple[str, ...] | None = attrs.field(
         default=None,
         converter=_columns,
-        metadata=option(str, "Columns to decode, separated by commas; all by default."),
+        metadata=option(
+            str,
+            "Columns to decode, separated by commas; all by default. Sections that no column needs "
+            "are not read, and damage in them is not detected: --profile oasis reads all.",
+        ),
     )
     # Each command declares its own options --profile and --to, with different meanings and
     # defaults.

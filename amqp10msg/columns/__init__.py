@@ -70,7 +70,16 @@ from amqp10msg.columns._decode import TooMuchError, binary_chunks, decode, in_pi
 from amqp10msg.columns._encode import encode
 from amqp10msg.columns._entries import value_structs
 from amqp10msg.columns._picks import VALUE, Pick, pick_of
-from amqp10msg.columns._schema import LEAN, MAPS, SCHEMA, SETS, VARIANT, MapsAs, schema_of
+from amqp10msg.columns._schema import (
+    LEAN,
+    MAPS,
+    SCHEMA,
+    SETS,
+    VARIANT,
+    MapsAs,
+    schema_of,
+    skipped_sections,
+)
 from amqp10msg.columns._values import DECODED_VALUE, EXPLODED, decode_values, explode_batches
 
 __all__ = [
@@ -93,6 +102,7 @@ __all__ = [
     "in_pieces",
     "pick_of",
     "schema_of",
+    "skipped_sections",
     "suspects",
     "value_structs",
 ]

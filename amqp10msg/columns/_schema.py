@@ -451,6 +451,30 @@ def _plan_of(names: tuple[str, ...], maps: MapsAs) -> Plan:
     )
 
 
+def skipped_sections(columns: str | Picker | Iterable[str] | None = None) -> list[str]:
+    """Return the sections that `decode` with these columns skips, in the order of a message.
+
+    Damage inside a skipped section is not detected, unless `decode` also validates the messages,
+    for which it reads every section. The names are those of Part 3, 3.2, such as
+    ``message-annotations``; the three kinds of body sections are together ``body``.
+
+    Args:
+        columns: as for `decode`; None for `SCHEMA`.
+
+    Raises:
+        ValueError: a column is unknown, or named twice.
+    """
+    names = columns if isinstance(columns, str | Picker | None) else tuple(columns)
+    needs = plan_of(names).needs
+    skipped = [kind for index, kind in enumerate(KINDS) if index not in needs]
+    is_body_skipped = {*BODY_KINDS} <= {*skipped}
+    names_in_order = (
+        "body" if is_body_skipped and kind in BODY_KINDS else kind.name
+        for kind in sorted(skipped, key=lambda kind: kind.order)
+    )
+    return list(dict.fromkeys(names_in_order))
+
+
 def schema_of(
     columns: str | Picker | Iterable[str] | None = None, *, maps: MapsAs = "map"
 ) -> pa.Schema:

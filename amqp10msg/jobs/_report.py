@@ -49,6 +49,7 @@ class Run:
         seconds: the elapsed wall-clock time in seconds.
         engine: the name of the engine; empty to leave it out.
         profile: the validation or translation profile; empty for other jobs.
+        skipped_sections: the sections that the job did not read, see `Job.skipped_sections`.
     """
 
     title: str
@@ -57,6 +58,17 @@ class Run:
     seconds: float
     engine: str = ""
     profile: str = ""
+    skipped_sections: Sequence[str] = ()
+
+    @property
+    def warning(self) -> str:
+        """A sentence about damage that the job could not detect; empty if it read all sections."""
+        if not self.skipped_sections:
+            return ""
+        return (
+            f"Not read: {', '.join(self.skipped_sections)}: damage in them is not detected; "
+            "--profile oasis reads all"
+        )
 
 
 def page(
@@ -110,6 +122,7 @@ def page(
         output=run.output,
         engine=run.engine,
         profile=run.profile,
+        warning=run.warning,
         counts=counts,
         rules=rule_rows(
             rules,

@@ -159,6 +159,20 @@ class Job:
         profile = self.validation_profile
         return self.profile_used if profile is None else profile.name
 
+    @property
+    def skipped_sections(self) -> list[str]:
+        """The sections that a ``decode`` job skips, so that damage in them is not detected.
+
+        The names are those of `amqp10msg.columns.skipped_sections`. With a profile, a job reads
+        every section.
+
+        Raises:
+            ValueError: a column is unknown, or named twice.
+        """
+        if self.kind != "decode" or self.profile_used:
+            return []
+        return arrow.skipped_sections(self._decoded_columns())
+
     @classmethod
     def of(cls, kind: str, options: JobOptions) -> Job:
         """Create a job of a kind with options.

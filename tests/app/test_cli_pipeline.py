@@ -132,6 +132,26 @@ def test_decode_prints_a_summary(source: Path, tmp_path: Path, engine: str) -> N
     assert f"; script-src 'sha256-{digest}'\"" in text
 
 
+def test_sections_that_were_not_read_are_named(source: Path, tmp_path: Path, engine: str) -> None:
+    warning = (
+        "Not read: header, delivery-annotations, message-annotations, amqp-sequence, amqp-value, "
+        "footer: damage in them is not detected; --profile oasis reads all"
+    )
+    narrow = ("decode", source, "--columns", "message_id, application_properties, body")
+
+    summary = run(*narrow, tmp_path / "out", "--engine", engine)
+    counts = run(*narrow, tmp_path / "json", "--json")
+    validated = run(*narrow, tmp_path / "validated", "--profile", "oasis")
+    complete = run("decode", source, tmp_path / "all")
+
+    assert warning in " ".join(summary.stdout.split())
+    assert warning in Page((tmp_path / "out" / "_report.html").read_text()).text
+    assert json.loads(counts.stdout)["not_read"] == warning[10:].partition(": ")[0].split(", ")
+    for result, out in ((validated, "validated"), (complete, "all")):
+        assert "not read" not in result.stdout.lower()
+        assert "Not read" not in Page((tmp_path / out / "_report.html").read_text()).text
+
+
 def test_a_profile_quarantines_more(source: Path, tmp_path: Path, engine: str) -> None:
     out = tmp_path / "out"
     result = run("decode", source, out, "--profile", "oasis", "--json", "--engine", engine)

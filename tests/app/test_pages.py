@@ -36,7 +36,9 @@ def about(text: str) -> str:
     counts = [(text, text, text)]
     return pages.render(
         "job.html",
-        **dict.fromkeys(("title", "source", "output", "engine", "profile", "inspected"), text),
+        **dict.fromkeys(
+            ("title", "source", "output", "engine", "profile", "warning", "inspected"), text
+        ),
         counts=counts,
         rules=[],
         quarantine="",
@@ -76,7 +78,9 @@ def test_line_break_hints_do_not_change_cell_text(texts: list[str]) -> None:
     part["head"] = [*head, "share"]
     page = pages.render(
         "job.html",
-        **dict.fromkeys(("title", "source", "output", "engine", "profile", "inspected"), "x"),
+        **dict.fromkeys(
+            ("title", "source", "output", "engine", "profile", "warning", "inspected"), "x"
+        ),
         counts=[],
         rules=[],
         quarantine="",

@@ -133,6 +133,9 @@ COLUMNS: Rows = {
             lambda: _columns().schema_of(["ttl", "ttl"]),
         ]
     },
+    "columns.skipped_sections": {
+        "ValueError": lambda: _columns().skipped_sections("colour"),
+    },
     "columns.value_structs": {
         "TypeError": lambda: _columns().value_structs(_arrow().array([[1]])),
         "pyarrow.ArrowInvalid": lambda: _columns().value_structs(
@@ -237,6 +240,9 @@ JOBS: Rows = {
     },
     "jobs.Job.of": {
         "OSError": lambda: _jobs().Job.of("validate", JobOptions(rules="no-such-file.py"))
+    },
+    "jobs.Job.skipped_sections": {
+        "ValueError": lambda: _jobs().Job("decode", columns=("colour",)).skipped_sections
     },
     "jobs.Job.validation_profile": {
         "ValueError": [

@@ -49,6 +49,54 @@ def test_job_columns_equal_decode_columns(names: list[str]) -> None:
     assert (5, 1) == (stats.rows, stats.errors)
 
 
+# {section: its bytes, of the right size, with an unknown type inside}
+_DAMAGED_SECTIONS = {
+    "header": b"\x00\x53\x70\xc0\x02\x01\xff",
+    "delivery-annotations": b"\x00\x53\x71\xc1\x03\x02\xff\xff",
+    "message-annotations": b"\x00\x53\x72\xc1\x03\x02\xff\xff",
+    "properties": b"\x00\x53\x73\xc0\x02\x01\xff",
+    "application-properties": b"\x00\x53\x74\xc1\x03\x02\xff\xff",
+    "amqp-sequence": b"\x00\x53\x76\xc0\x02\x01\xff",
+    "amqp-value": b"\x00\x53\x77\xc0\x02\x01\xff",
+    "footer": b"\x00\x53\x78\xc1\x03\x02\xff\xff",
+}
+_BODY = b"\x00\x53\x75\xa0\x01x"
+
+
+def damaged_message(section: str) -> bytes:
+    """Return a message with one damaged section, and a body."""
+    octets = _DAMAGED_SECTIONS[section]
+    if section.startswith("amqp-"):
+        return octets
+    return _BODY + octets if section == "footer" else octets + _BODY
+
+
+@given(
+    st.lists(st.sampled_from(NAMES), min_size=1, unique=True),
+    st.sampled_from(sorted(_DAMAGED_SECTIONS)),
+)
+def test_damage_is_undetected_only_in_skipped_sections(names: list[str], section: str) -> None:
+    """With a profile, damage in every section is detected."""
+    assume({*names} - {"error_code"})
+    batch = pa.record_batch({"wire": [damaged_message(section)]})
+    job = Job("decode", columns=tuple(names))
+    validating = Job("decode", columns=tuple(names), profile="oasis")
+    is_skipped = section in job.skipped_sections or (
+        "body" in job.skipped_sections and section.startswith("amqp-")
+    )
+
+    good, bad = job.run(batch, Stats())
+
+    assert (is_skipped, not is_skipped) == (good.num_rows == 1, bad.num_rows == 1)
+    assert [] == validating.skipped_sections
+    assert 1 == validating.run(batch, Stats())[1].num_rows
+    assert job.skipped_sections == columns.skipped_sections([*names, *_missing_errors(names)])
+
+
+def _missing_errors(names: list[str]) -> list[str]:
+    return [name for name in jobs.ERRORS if name not in names]
+
+
 @pytest.mark.parametrize("name", columns.SETS)
 def test_named_set_selects_many_columns(name: str) -> None:
     good, _ = Job("decode", columns=(name,)).run(pa.record_batch({"wire": WIRES}), Stats())

@@ -212,7 +212,8 @@ def _run_job(screen: _Screen, job: Any, source: Path, output: Path) -> None:
     start = time.monotonic()
     stats = jobs.run(source, output, job)
     seconds = time.monotonic() - start
-    run = jobs.Run(title, str(source), str(output), seconds, "local", job.profile_title)
+    description = (title, str(source), str(output), seconds, "local", job.profile_title)
+    run = jobs.Run(*description, job.skipped_sections)
     page = output / "_report.html"
     write_whole(page, report_page(run, stats, page))
     screen.show(lambda inner: show_summary(inner, run, stats, page))

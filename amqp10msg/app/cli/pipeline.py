@@ -284,7 +284,8 @@ def _run(
         timing = {"seconds": round(run.seconds, 3), "engine": run.engine}
         # Not on stderr: spark-submit would write it into the JSON on stdout.
         failure = {"failure": reason.removeprefix(_STATUS_1)} if failed else {}
-        click.echo(json.dumps({**stats.as_json(), **timing, **failure}))
+        skipped = {"not_read": list(run.skipped_sections)} if run.skipped_sections else {}
+        click.echo(json.dumps({**stats.as_json(), **timing, **skipped, **failure}))
     else:
         show_summary(console(use_color(color)), run, stats, page, failed=failed)
         if failed:
@@ -414,6 +415,8 @@ def show_summary(
         count = plural(stats.rules[DAMAGED].messages, "damaged file")
         text = f"{count}: all messages after the damage are missing"
         screen.print(Text(text, style="bold red"))
+    if run.warning:
+        screen.print(Text(run.warning, style="yellow"))
     screen.print(Text(f"engine: {run.engine}"))
     screen.print(Text(f"page: {safe(str(page))}"))
 
@@ -552,5 +555,6 @@ def _run_timed(
         raise click.ClickException(str(error)) from None
     seconds, job = time.monotonic() - start, task.job
     title = f"amqp10msg pipeline {job.kind}"
-    run = Run(title, task.source, str(task.output), seconds, engine, job.profile_title)
+    description = (title, task.source, str(task.output), seconds, engine, job.profile_title)
+    run = Run(*description, job.skipped_sections)
     return run, stats
