@@ -17,10 +17,14 @@ from typing import IO, Any
 import attrs
 
 from amqp10msg.files._record import MAX_SIZE, Record, UnusableFileError
+from amqp10msg.files.signatures import CONTENT_HEADER_START, split_content_header
 from amqp10msg.files.text import RefusedError, octets_of_base64, octets_of_hex, parse_json
+from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.wire.reprs import encodable
 
+#: The value of `Record.protocol` for messages of AMQP 0-9-1.
+BASIC = "0-9-1"
 #: The magic number of gzip files (RFC 1952, 2.3.1).
 GZIP_MAGIC = b"\x1f\x8b"
 # Bytes to read from a compressed file at a time, and maximum bytes of content to decompress at a
@@ -259,6 +263,44 @@ def too_many_empty(limits: Limits, allowed: int | None = None) -> str:
     )
 
 
+def record_of_message(offset: int, octets: bytes, **fields: Any) -> Record:
+    """Return the record of a message of 1.0, or of 0-9-1: its content header, and then its body.
+
+    Args:
+        offset: where the record begins in the file.
+        octets: the encoded message.
+        fields: further attributes of the record.
+    """
+    if not octets.startswith(CONTENT_HEADER_START):
+        return Record(offset, octets, **fields)
+    try:
+        content_header, payload = split_content_header(octets)
+    except DecodeError as error:
+        fault = f"not a whole message of AMQP 0-9-1: {error}"
+        return Record(offset, octets, fault, BASIC, **fields)
+    return Record(offset, protocol=BASIC, content_header=content_header, payload=payload, **fields)
+
+
+def basic_fields(document: dict[str, Any]) -> dict[str, Any]:
+    """Return how a 0-9-1 message was published, from the members of a JSON record.
+
+    Returns:
+        The attributes `exchange`, `routing_key` and `redelivered` of a `Record`, if present.
+
+    Raises:
+        ValueError: a member has another type.
+    """
+    fields = {}
+    kinds = (("exchange", str, "a string"), ("routing_key", str, "a string"))
+    for name, kind, noun in (*kinds, ("redelivered", bool, "true or false")):
+        value = document.get(name)
+        if not isinstance(value, kind | None):
+            raise ValueError(f"{name!r} must be {noun}, not {value!r:.80}")  # noqa: TRY004
+        if value is not None:
+            fields[name] = encodable(value) if isinstance(value, str) else value
+    return fields
+
+
 def octets_of_record(document: dict[str, Any]) -> bytes | None:
     """Decode the message in a JSON record; return None if it has no key for a message."""
     for key, read in (_CORPUS_CASE_DECODERS if "kind" in document else MESSAGE_DECODERS).items():
@@ -345,7 +387,10 @@ def _read_sized(
             octets = read_up_to(stream, size)
             if len(octets) < size:
                 fault = f"truncated: {len(octets):,} of {size:,} bytes"
-        yield Record(offset, head if octets is None else octets, fault, ends=bool(fault))
+        if fault:
+            yield Record(offset, head if octets is None else octets, fault, ends=True)
+        else:
+            yield record_of_message(offset, octets or b"")
         if fault:
             return
         offset += len(head) + len(octets or b"")
@@ -406,8 +451,10 @@ def read_raw(
 ) -> Iterator[Record]:
     """Read a file that is one message."""
     octets = read_up_to(stream, max_size + 1)
-    is_large = len(octets) > max_size
-    yield Record(start, octets[:1024] if is_large else octets, too_large(max_size) * is_large)
+    if len(octets) > max_size:
+        yield Record(start, octets[:1024], too_large(max_size))
+    else:
+        yield record_of_message(start, octets)
 
 
 def read_jsonl(
@@ -462,7 +509,13 @@ def _record_of_document(offset: int, document: Any) -> Record:
     if octets is None:
         raise ValueError(f"no object with one of the keys {', '.join(MESSAGE_DECODERS)}")
     if len(document) == 1:  # only the message
-        return Record(offset, octets)
+        return record_of_message(offset, octets)
+    is_basic = octets.startswith(CONTENT_HEADER_START)
+    if document.get("protocol") == BASIC and not is_basic:
+        raise ValueError(
+            f"'protocol' is {BASIC!r}, but the message does not begin with a content header: "
+            f"{CONTENT_HEADER_START.hex()}"
+        )
     message_format = document.get("message_format")
     tag = document.get("delivery_tag")
     address = document.get("address")
@@ -472,9 +525,10 @@ def _record_of_document(offset: int, document: Any) -> Record:
     for name, value in (("delivery_tag", tag), ("address", address)):
         if not isinstance(value, str | None):
             raise ValueError(f"{name!r} must be a string, not {value!r:.80}")  # noqa: TRY004
-    return Record(
+    return record_of_message(
         offset,
         octets,
+        **(basic_fields(document) if is_basic else {}),
         message_format=message_format,
         delivery_tag=None if tag is None else octets_of_hex(tag),
         address=None if address is None else encodable(address),

@@ -17,7 +17,7 @@ from amqp10msg.files.signatures import (
     PCAP_MAGIC,
     PCAPNG_MAGIC,
     PREFIXED_FILE_START,
-    SECTION_START,
+    RAW_FILE_START,
 )
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ _ALL_FORMATS = (
         description="the bytes of one message",
         hint="this is one message without a size before it: read it as raw",
         read=_read_raw,
-        signature=SECTION_START,
+        signature=RAW_FILE_START,
     ),
     FileFormat(
         name="prefixed",

@@ -72,6 +72,8 @@ def advice(head: bytes, form: str = "") -> str:
     The hint is empty if the bytes have the form `form`, or if their format is unknown.
     """
     head = head[:HEAD_SIZE]
+    if form in {"", "raw"} and head.startswith(CONTENT_HEADER_START):
+        return "this is a message of AMQP 0-9-1: amqp10msg translate --to 1.0 reads it"
     items = FORMATS.values()
     similar = (item.name for item in items if _matches(item.resembles, head))
     actual = form_of_head(head) or next(similar, None)
@@ -80,8 +82,6 @@ def advice(head: bytes, form: str = "") -> str:
     for magic, name in _UNSUPPORTED_COMPRESSION_MAGIC.items():
         if head.startswith(magic):
             return f"this is compressed with {name}: decompress it first, or use gzip"
-    if head.startswith(CONTENT_HEADER_START):
-        return "this is a message of AMQP 0-9-1: amqp10msg translate --to 1.0 reads it"
     if re.fullmatch(_HEX_TEXT, head):
         return "these are hex digits: convert them with amqp10msg convert --out jsonl"
     if text := _start_of_text(head):

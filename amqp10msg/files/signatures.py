@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import re
 
+from amqp10msg.wire.errors import DecodeError
+
 #: The start of a message: the numeric or symbolic descriptor of a section.
 SECTION_START = re.compile(
     rb"\x00(?:\x53[\x70-\x78]|\x80\x00{7}[\x70-\x78]|\xa3.amqp:|\xb3....amqp:)", re.DOTALL
 )
 #: The start of an AMQP 0-9-1 message: a content header of class 60 and weight 0.
 CONTENT_HEADER_START = b"\x00\x3c\x00\x00"
+#: The start of a file that is one message. The two highest bytes of the body size of a 0-9-1
+#: message are zero; in a file of the form prefixed, a message would begin there.
+RAW_FILE_START = re.compile(
+    rb"%b|%b\0\0" % (SECTION_START.pattern, re.escape(CONTENT_HEADER_START)), re.DOTALL
+)
+# Bytes of a content header before its properties: class, weight, body size and property flags.
+_MIN_CONTENT_HEADER_BYTES = 14
 #: The start of a file of the form prefixed: a size and a message. Up to six empty messages may
 #: come first.
 PREFIXED_FILE_START = re.compile(
@@ -35,3 +44,22 @@ PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
 PARQUET_MAGIC = b"PAR1"
 #: Magic number of Avro files.
 AVRO_MAGIC = b"Obj\x01"
+
+
+def split_content_header(octets: bytes) -> tuple[bytes, bytes]:
+    """Split a 0-9-1 message into the payload of its content header frame, and its body.
+
+    Raises:
+        DecodeError: the bytes are fewer than the header declares.
+    """
+    # Bytes 4 to 11 are the size of the body: all bytes before the body are the header.
+    has_size = len(octets) >= _MIN_CONTENT_HEADER_BYTES
+    size = int.from_bytes(octets[4:12], "big") if has_size else 0
+    if size > len(octets) - _MIN_CONTENT_HEADER_BYTES:
+        raise DecodeError(
+            f"the header declares a body of {size:,} bytes, but header and body have "
+            f"{len(octets):,}",
+            4,
+            rule="truncated",
+        )
+    return octets[: len(octets) - size], octets[len(octets) - size :]

@@ -357,7 +357,12 @@ class Job:
         is_fault = pc.not_equal(faults, "")
         protocol = "1.0" if self._has_basic_input else "0-9-1"
         is_damage = pc.match_substring_regex(faults, _DAMAGE_PATTERN)
-        refusal = f"a message of AMQP {protocol}, which this job cannot process"
+        advice_text = (
+            "the job translate to 0-9-1 and all other jobs read it"
+            if self._has_basic_input
+            else "the job translate to 1.0 reads it"
+        )
+        refusal = f"a message of AMQP {protocol}, which this job cannot process: {advice_text}"
         rows = batch.num_rows
         errors = [
             pc.if_else(is_fault, pc.if_else(is_damage, DAMAGED, UNREADABLE), OTHER_PROTOCOL),

@@ -511,6 +511,34 @@ def test_user_id_must_match_the_user_option(
     assert ["not-translatable"] * status == [row["error_code"] for row in bad]
 
 
+def test_0_9_1_lines_are_translated_as_by_the_command_translate(
+    tmp_path: Path, engine: str
+) -> None:
+    properties = BasicProperties(message_id="m", content_type="text/plain")
+    message = encode_content_header(properties, 1) + b"x"
+    route = {"exchange": "orders", "routing_key": "new", "redelivered": True}
+    lines = [{"raw": message.hex(), "protocol": "0-9-1", **route}, {"raw": message.hex()}]
+    source, out = tmp_path / "in.jsonl", tmp_path / "out"
+    source.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "a.bin").write_bytes(message)
+
+    result = run("translate", source, out, "--to", "1.0", "--engine", engine)
+    single = run("translate", tmp_path / "a.bin", tmp_path / "single", "--to", "1.0")
+    refused = run("decode", source, tmp_path / "decoded")
+    by_command = CliRunner().invoke(main, ["translate", "--to", "1.0", "--json", str(source)])
+
+    assert (0, 0, 0) == (result.exit_code, single.exit_code, by_command.exit_code)
+    wires = [row["wire"].hex() for row in read(out / "messages")]
+    assert [json.loads(line)["raw"] for line in by_command.stdout.splitlines()] == wires
+    assert wires[0] != wires[1]
+    assert wires[1:] == [row["wire"].hex() for row in read(tmp_path / "single" / "messages")]
+    assert 1 == refused.exit_code
+    assert (
+        "a message of AMQP 0-9-1, which this job cannot process: the job translate to 1.0 re"
+        in (" ".join(refused.stdout.split()))
+    )
+
+
 def test_stream_offset_reaches_the_translator(tmp_path: Path) -> None:
     profile: ProfileName = "rabbitmq-3.10-stream"
     header = encode_content_header(BasicProperties(), 0)

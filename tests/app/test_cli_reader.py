@@ -285,7 +285,7 @@ class TestHints:
             (["inspect", "-f", "raw"], CAPTURE.read_bytes(), "read it as pcap"),
             (["validate", "-f", "prefixed"], CAPTURE.read_bytes(), "read it as pcap"),
             (["validate", "-f", "prefixed"], SOUND, "this is one message"),
-            (["inspect"], BASIC, "translate --to 1.0 reads it"),
+            (["inspect"], BASIC, "translate --to 1.0"),
             (["translate", "--to", "1.0"], SOUND, "use --to 0-9-1"),
             (["translate", "--to", "0-9-1"], BASIC, "use --to 1.0"),
         ],

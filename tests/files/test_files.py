@@ -22,10 +22,12 @@ from hypothesis import strategies as st
 from amqp10msg import Limits, Message, Properties, columns, files, jobs
 from amqp10msg.app.cli._input import Inputs
 from amqp10msg.atomic_files import write_whole
+from amqp10msg.basic import BasicMessage, BasicProperties, encode_content_header
 from amqp10msg.files import Record, containers, stores, tables
 from amqp10msg.files.text import octets_of_hex
 from amqp10msg.jobs import parquet
 from amqp10msg.jobs.inputs import Reading
+from amqp10msg.testing import basic_messages
 from fuzz.files import FORMS, run, run_bounded
 from tests.effort import cost
 from tests.samples import shortened
@@ -47,6 +49,65 @@ def prefixed(messages: list[bytes]) -> bytes:
 
 def jsonl(messages: list[bytes]) -> bytes:
     return "".join(json.dumps({"raw": m.hex()}) + "\n" for m in messages).encode()
+
+
+SECTION = b"\x00\x53\x75\xa0\x00"
+CONTAINERS = {"prefixed": "bin", "jsonl": "jsonl", "cborseq": "cborseq", "raw": "bin"}
+
+
+@given(basic=basic_messages(), form=st.sampled_from(sorted(CONTAINERS)))
+def test_0_9_1_message_is_recognised_in_every_form(basic: BasicMessage, form: str) -> None:
+    header = encode_content_header(basic.properties, len(basic.body))
+    message = header + basic.body
+    octets = message if form == "raw" else globals()[form]([message])
+
+    (record,) = files.read_stream(io.BufferedReader(io.BytesIO(octets)), form)
+
+    assert ("0-9-1", None, "") == (record.protocol, record.wire, record.fault)
+    assert (header, basic.body) == (record.content_header, record.payload)
+
+
+@pytest.mark.parametrize("form, suffix", CONTAINERS.items())
+def test_file_of_one_0_9_1_message_has_its_form(tmp_path: Path, form: str, suffix: str) -> None:
+    message = encode_content_header(BasicProperties(), 1) + b"x"
+    path = tmp_path / f"a.{suffix}"
+    path.write_bytes(message if form == "raw" else globals()[form]([message]))
+
+    assert form == files.form_of(path)
+
+
+def test_large_first_message_is_not_read_as_a_content_header(tmp_path: Path) -> None:
+    """The size of 3,932,160 bytes has the bytes with which a content header begins."""
+    path = tmp_path / "a.bin"
+    path.write_bytes(prefixed([SECTION + bytes(0x3C0000 - len(SECTION))]))
+
+    assert "prefixed" == files.form_of(path)
+
+
+def test_truncated_0_9_1_message_is_a_fault() -> None:
+    octets = encode_content_header(BasicProperties(), 5) + b"x"
+
+    (record,) = files.read_stream(io.BufferedReader(io.BytesIO(prefixed([octets]))), "prefixed")
+
+    assert ("0-9-1", octets) == (record.protocol, record.wire)
+    assert "declares a body of 5 bytes, but header and body have 15" in record.fault
+
+
+@pytest.mark.parametrize(
+    "members, fault",
+    [
+        ({"exchange": 5}, "'exchange' must be a string, not 5"),
+        ({"redelivered": "yes"}, "'redelivered' must be true or false, not 'yes'"),
+        ({"protocol": "0-9-1", "raw": "00"}, "does not begin with a content header"),
+    ],
+)
+def test_invalid_0_9_1_members_of_a_line_are_a_fault(members: dict[str, Any], fault: str) -> None:
+    raw = encode_content_header(BasicProperties(), 0).hex()
+    line = json.dumps({"raw": raw, **members}).encode()
+
+    (record,) = files.read_stream(io.BufferedReader(io.BytesIO(line + b"\n")), "jsonl")
+
+    assert fault in record.fault
 
 
 def cbor_head(size: int) -> bytes:

@@ -7,6 +7,7 @@ from typing import Any
 from amqp10msg.app.inspector.reading import Item
 from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
 from amqp10msg.files.recognition import decode_whole
+from amqp10msg.files.signatures import split_content_header
 from amqp10msg.message import Message
 from amqp10msg.translate import PROFILES, Circumstances, Translation, to_amqp10, to_basic
 from amqp10msg.wire.errors import DecodeError
@@ -32,19 +33,11 @@ def read_basic(item: Item, exchange: str = "", routing_key: str = "") -> BasicMe
         DecodeError: the content header is invalid, or its body size does not match the body.
     """
     data, record = item.data, item.record
-    # Bytes 4 to 11 of the content header are the size of the body: the rest is the header.
-    size = int.from_bytes(data[4:12], "big") if len(data) >= 14 else 0
-    if size > len(data) - 14:
-        raise DecodeError(
-            f"the header declares a body of {size:,} bytes, but header and body have {len(data):,}",
-            4,
-            rule="truncated",
-        )
-    header = decode_content_header(data[: len(data) - size], limits=Limits())
+    content_header, body = split_content_header(data)
+    header = decode_content_header(content_header, limits=Limits())
     exchange = (record.exchange if record else None) or exchange
     routing_key = (record.routing_key if record else None) or routing_key
     redelivered = bool(record and record.redelivered)
-    body = data[len(data) - size :]
     return BasicMessage(header.properties, body, exchange, routing_key, redelivered)
 
 

@@ -301,7 +301,12 @@ def _item_of_document(item: Item, form: str, document: Any) -> Item:
         except ValueError as error:
             return attrs.evolve(item, fault=str(error))
         if octets is not None:
-            return attrs.evolve(item, data=octets)
+            try:
+                fields = containers.basic_fields(document) if octets[:2] == b"\0\x3c" else {}
+            except ValueError as error:
+                return attrs.evolve(item, fault=str(error))
+            record = files.Record(item.offset or 0, octets, **fields) if fields else None
+            return attrs.evolve(item, data=octets, record=record)
     if form == "jsonl":
         return attrs.evolve(
             item, fault=f"no object with one of the keys {', '.join(containers.MESSAGE_DECODERS)}"
