@@ -467,7 +467,10 @@ class Job:
             self._passed_through(batch.schema.names),
             [results[field.name] for field in message_fields],
         )
-        return self._split_good_and_bad(batch, names, arrays, pa.schema(message_fields), errors)
+        good, bad = self._split_good_and_bad(
+            batch, names, arrays, pa.schema(message_fields), errors
+        )
+        return _with_protocol(good, self.to), bad
 
     def _profile(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
         wire = batch.column(self.column)
@@ -492,6 +495,20 @@ class Job:
             first = "{}@{}".format(*location) if location else ""
             rule_count = RuleCount(clause or "", 1, first, text=(text or "")[:MAX_EXAMPLE_LENGTH])
             stats.add_error(code or "", rule_count)
+
+
+def _with_protocol(translated: pa.RecordBatch, protocol: str) -> pa.RecordBatch:
+    """Return translated rows whose column ``protocol``, if it is text, names their new protocol."""
+    index = translated.schema.get_field_index("protocol")
+    if index < 0:
+        return translated
+    field = translated.schema.field(index)
+    if not any(accepts(field.type) for accepts in _IS_TEXT) or pa.types.is_null(field.type):
+        return translated
+    names = pa.repeat(protocol, translated.num_rows)
+    if pa.types.is_dictionary(field.type):
+        names = names.dictionary_encode()
+    return translated.set_column(index, field, names.cast(field.type))
 
 
 def _is_quarantine(names: list[str]) -> bool:

@@ -12,7 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg import Header, Message, Properties, ULong
-from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
+from amqp10msg.basic import (
+    BasicMessage,
+    BasicProperties,
+    decode_content_header,
+    encode_content_header,
+)
 from amqp10msg.testing import basic_messages, messages
 from amqp10msg.translate import to_amqp10, to_basic
 from amqp10msg.translate.report import ADDED_AT_DELIVERY_REASON
@@ -116,6 +121,32 @@ def test_job_keeps_redelivered_flag(tmp_path: Path, count: int) -> None:
     (back,) = pq.read_table(tmp_path / "out" / "messages").to_pylist()
     assert (count > 0, wire) == (there["redelivered"], back["wire"])
     assert "redelivered" not in back
+
+
+@pytest.mark.parametrize("to, old", [("1.0", "0-9-1"), ("0-9-1", "1.0")])
+@pytest.mark.parametrize(
+    "kind",
+    [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())],
+    ids=str,
+)
+def test_translated_messages_have_the_target_protocol(to: str, old: str, kind: Any) -> None:
+    """A quarantined message keeps its protocol, and another type is a column of the user."""
+    basic = cells_of(BasicMessage(BasicProperties(), b"x"))
+    sound = basic if to == "1.0" else {"wire": Message(b"x").encode()}
+    broken = {"content_header": b"?", "payload": b""} if to == "1.0" else {"wire": b"?"}
+    columns = {name: [sound.get(name), broken.get(name)] for name in sound}
+    batch = pa.record_batch(
+        {**columns, "protocol": pa.array([old, old], pa.string()).cast(kind), "n": [1, 2]}
+    )
+    own = batch.set_column(batch.schema.get_field_index("protocol"), "protocol", pa.array([5, 5]))
+
+    good, bad = Job("translate", to=to).run(batch, Stats())
+    other, _ = Job("translate", to=to).run(own, Stats())
+
+    assert kind == good.schema.field("protocol").type
+    assert [(to, 1)] == [(row["protocol"], row["n"]) for row in good.to_pylist()]
+    assert [(old, 2)] == [(row["protocol"], row["n"]) for row in bad.to_pylist()]
+    assert [5] == [row["protocol"] for row in other.to_pylist()]
 
 
 def test_job_counts_are_a_table(tmp_path: Path) -> None:
