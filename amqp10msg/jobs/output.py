@@ -34,7 +34,16 @@ _MAX_ROWS_SCANNED, _MAX_EXAMPLE_BYTES = 20_000, 1 << 20
 
 def output_of(path: str | Path) -> tuple[Path, Path]:
     """Return the two subfolders of an output folder: for good messages, and for the quarantine."""
-    return Path(path) / GOOD, Path(path) / BAD
+    folder = _local_folder(path)
+    return folder / GOOD, folder / BAD
+
+
+def _local_folder(path: str | Path) -> Path:
+    return Path(str(path).removeprefix("file://"))
+
+
+def _unwritten_error(path: str | Path) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, "no job has written to this folder", str(path))
 
 
 def made_files(path: str | Path, folder: str = GOOD) -> list[str]:
@@ -46,10 +55,20 @@ def made_files(path: str | Path, folder: str = GOOD) -> list[str]:
     Args:
         path: the folder of a job, or of a stream.
         folder: ``messages`` or ``quarantine``.
+
+    Raises:
+        FileNotFoundError: the folder does not exist, or no job has written to it.
+        ValueError: the manifest in an object store is damaged.
     """
     if is_url(path):
-        return list_committed_files((StoreLocation.of(str(path)) / folder).url) or []
-    return sorted(map(str, (Path(path) / folder).rglob("*.parquet")))
+        files = list_committed_files((StoreLocation.of(str(path)) / folder).url)
+        if files is None:
+            raise _unwritten_error(path)
+        return files
+    local = _local_folder(path)
+    if not any((local / name).exists() for name in (GOOD, BAD, STATS, BATCH_STATS_FOLDER)):
+        raise _unwritten_error(path)
+    return sorted(map(str, (local / folder).rglob("*.parquet")))
 
 
 def read_stats(path: str | Path) -> Stats:
@@ -63,11 +82,12 @@ def read_stats(path: str | Path) -> Stats:
         manifest = StoreLocation.of(str(path)) / STATS
         content = manifest.read()
         if content is None:
-            raise FileNotFoundError(errno.ENOENT, "no job has written to this folder", str(path))
+            raise _unwritten_error(path)
         return _parse_stats(content, manifest.url)
     stats = Stats()
-    batches = sorted((Path(path) / BATCH_STATS_FOLDER).glob("*.json"))
-    for file in batches or [Path(path) / STATS]:
+    folder = _local_folder(path)
+    batches = sorted((folder / BATCH_STATS_FOLDER).glob("*.json"))
+    for file in batches or [folder / STATS]:
         stats.add(_parse_stats(file.read_bytes(), str(file)))
     return stats
 
@@ -87,6 +107,10 @@ def quarantined(path: str | Path) -> Iterator[dict[str, Any]]:
 
     Yields:
         Each row as a dict: the columns with the message's location in the input, then `QUARANTINE`.
+
+    Raises:
+        FileNotFoundError: the folder does not exist, or no job has written to it.
+        ValueError: the manifest in an object store is damaged.
     """
     for name in made_files(path, BAD):
         with opened(name) as file, pq.ParquetFile(file) as rows:
@@ -103,6 +127,10 @@ def examples_of(path: str | Path, stats: Stats, each: int) -> list[dict[str, Any
         path: the folder of a job.
         stats: the counts of the job.
         each: the maximum number of examples per error code.
+
+    Raises:
+        FileNotFoundError: the folder does not exist, or no job has written to it.
+        ValueError: the manifest in an object store is damaged.
     """
     remaining = {code: min(each, row.messages) for code, row in stats.rules.items()}
     examples = []
@@ -121,7 +149,7 @@ def open_output(path: str | Path, options: Mapping[str, str]) -> Output | StoreO
     """Create the output for a path or a URL, with the options in `WRITING`."""
     if is_url(path):
         return StoreOutput(str(path), parse_compression(options))
-    return Output(Path(str(path).removeprefix("file://")), parse_compression(options))
+    return Output(_local_folder(path), parse_compression(options))
 
 
 class Output:

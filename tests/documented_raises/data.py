@@ -17,6 +17,7 @@ import pytest
 from amqp10msg import Message, files
 from amqp10msg.options import JobOptions
 from amqp10msg.translate import Circumstances
+from amqp10msg.validation.rules import RuleCount
 from tests.documented_raises.calls import Call, Elsewhere, Row, Rows, consume, without
 
 WIRE = Message("text").encode()
@@ -222,6 +223,10 @@ def _damaged_counts(folder: Path) -> Path:
     return folder / "out"
 
 
+_DAMAGED_MANIFEST = Elsewhere(
+    "it needs an object store", "tests/jobs/test_stores.py::test_damaged_manifest_is_an_error"
+)
+
 JOBS: Rows = {
     "jobs.Job.as_options": {
         "ValueError": lambda: (
@@ -269,8 +274,25 @@ JOBS: Rows = {
             lambda: _jobs().Stats.from_json({**_jobs().Stats().as_json(), "bytes": "x"}),
         ]
     },
+    "jobs.examples_of": {
+        "FileNotFoundError": lambda tmp_path: _jobs().examples_of(
+            tmp_path, _jobs().Stats(rules={"truncated": RuleCount("", 1, "")}), 1
+        ),
+        "ValueError": _DAMAGED_MANIFEST,
+    },
+    "jobs.made_files": {
+        "FileNotFoundError": [
+            lambda tmp_path: _jobs().made_files(tmp_path / "missing"),
+            lambda tmp_path: _jobs().made_files(tmp_path),
+        ],
+        "ValueError": _DAMAGED_MANIFEST,
+    },
     "jobs.page": {
         "ImportError": without("jinja2", lambda: _jobs().page(_a_run(), _jobs().Stats()))
+    },
+    "jobs.quarantined": {
+        "FileNotFoundError": lambda tmp_path: list(_jobs().quarantined(tmp_path / "missing")),
+        "ValueError": _DAMAGED_MANIFEST,
     },
     "jobs.read": {
         "ValueError": [

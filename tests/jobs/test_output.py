@@ -100,6 +100,25 @@ def test_append_and_overwrite_modes(tmp_path: Path) -> None:
 
 
 @pytest.mark.once
+def test_folder_without_output_is_an_error(tmp_path: Path) -> None:
+    """A misspelt folder is not a job without quarantined messages."""
+    for folder in (tmp_path / "nofolder", tmp_path):
+        for read_rows in (jobs.made_files, lambda path: list(jobs.quarantined(path))):
+            with pytest.raises(FileNotFoundError, match=f"no job has written.*{folder}"):
+                read_rows(folder)
+
+
+def test_output_of_a_file_url_is_found(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.bin", [*SOUND[:3], b"broken"])
+    url = f"file://{tmp_path}/out"
+
+    jobs.run(source, url, Job("decode"), workers=1)
+
+    assert jobs.made_files(tmp_path / "out") == jobs.made_files(url)
+    assert [b"broken"] == [row["wire"] for row in jobs.quarantined(url)]
+    assert 4 == jobs.read_stats(url).rows
+
+
 def test_invalid_mode_is_an_error(tmp_path: Path) -> None:
     source: Any = write(tmp_path / "in.bin", SOUND[:1])
     with pytest.raises(ValueError, match="must be one of error, append, overwrite, got 'ignore'"):

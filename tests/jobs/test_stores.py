@@ -27,7 +27,15 @@ from amqp10msg import Message, files, jobs  # noqa: E402
 from amqp10msg.files import stores  # noqa: E402
 from amqp10msg.files.fetching import Fetched  # noqa: E402
 from amqp10msg.files.stores import StoreError, StoreLocation  # noqa: E402
-from amqp10msg.jobs import DAMAGED, InterruptedJobError, Job, JobError, made_files  # noqa: E402
+from amqp10msg.jobs import (  # noqa: E402
+    DAMAGED,
+    InterruptedJobError,
+    Job,
+    JobError,
+    made_files,
+    quarantined,
+    read_stats,
+)
 from amqp10msg.jobs.running import Work  # noqa: E402
 from tests.jobs.job_inputs import SOUND  # noqa: E402
 from tests.jobs.local_store import SECRET, s3_server  # noqa: E402
@@ -169,7 +177,7 @@ def test_interrupted_job_publishes_nothing_and_resumes(lake: str, is_first: bool
     how: dict[str, Any] = {"workers": 1, "options": {"rangeBytes": "1"}, "mode": "append"}
     if not is_first:
         jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("profile"), **how)
-    there = made_files(f"{lake}/out")
+    there = [] if is_first else made_files(f"{lake}/out")
     totals: list[int] = []
 
     def interrupt(done: int, _total: int) -> None:
@@ -375,7 +383,8 @@ def test_store_error_is_not_reported_as_damage(
         jobs.run(f"{s3}/in.parquet", f"{s3}/out", Job("decode"), workers=1)
     monkeypatch.undo()
 
-    assert [] == made_files(f"{s3}/out")
+    with pytest.raises(FileNotFoundError, match="no job has written"):
+        made_files(f"{s3}/out")
 
 
 def test_short_read_of_store_is_not_reported_as_damage(
@@ -499,6 +508,12 @@ def test_ctrl_c_during_write_leaves_small_file_complete(
         place.write(b"after")
 
     assert b"after" == place.read()
+
+
+def test_folder_without_output_is_an_error(lake: str) -> None:
+    for read_rows in (made_files, lambda url: list(quarantined(url)), read_stats):
+        with pytest.raises(FileNotFoundError, match=f"no job has written.*{lake}/nofolder"):
+            read_rows(f"{lake}/nofolder")
 
 
 def test_damaged_manifest_is_an_error(lake: str) -> None:
