@@ -71,7 +71,8 @@ def decode(
             ``application_properties.tenant string`` as a column ``tenant`` of strings, with
             ``as NAME`` after it under another name. Other types are ``bigint``, ``double``,
             ``boolean``, ``timestamp`` and ``binary``. A key with spaces is quoted:
-            ``application_properties.'a key' string``. ``properties.subject`` is another spelling of
+            ``application_properties.'a key' string``. Spaces around a name, and double spaces
+            between its parts, are ignored. ``properties.subject`` is another spelling of
             the column ``subject``. ``all`` or None for `SCHEMA`, ``lean`` for `LEAN`.
             Sections that no column needs are skipped, so errors inside them are not detected; the
             order of the sections is always checked. A selection of error columns, alone or with
@@ -91,13 +92,12 @@ def decode(
             VARIANT of more than 16 MiB violates the rule ``size-limit``.
 
     Raises:
-        TypeError: `array` does not hold bytes.
+        TypeError: `array` does not hold bytes, or a column is not a str.
         ValueError: a column, a type or a profile is unknown; a path has no column; lengths differ;
             a column would exceed Arrow's limit of 2 GiB; or the JSON of the messages would exceed
             64 MiB plus 32 times their size: pass fewer messages per call.
     """
-    names = columns if isinstance(columns, str | Picker | None) else tuple(columns)
-    plan = plan_of(names, maps)
+    plan = plan_of(columns, maps)
     profile = None if validate is None else profile_of(validate)
     limits = limits or DEFAULT_LIMITS
     chunks = binary_chunks(array)

@@ -214,6 +214,23 @@ def entry_name(section: str, key: str) -> str:
     return f"{section}.{key if re.fullmatch(_BARE_PATTERN, key) else repr(key)}"
 
 
+def without_extra_spaces(name: str) -> str:
+    """Remove spaces around the name of a column, and double spaces between the parts of an entry.
+
+    Spaces in a quoted key, and in a name after ``as``, are kept.
+    """
+    name = name.strip(" ")
+    head = _SECTION_PATTERN.match(name)
+    key_match = head and _KEY_PATTERN.match(name, head.end())
+    suffix = key_match and re.fullmatch(
+        r" +(\S+)(?: +as +(.+))?", name[key_match.end() :], re.DOTALL
+    )
+    if not (key_match and suffix):
+        return name
+    renamed = "" if suffix[2] is None else f" as {suffix[2]}"
+    return f"{name[: key_match.end()]} {suffix[1]}{renamed}"
+
+
 def pick_of(name: str, sections: Collection[str]) -> Pick | None:
     """Parse the name of an entry column.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
@@ -11,11 +12,12 @@ from typing import Any, Literal
 import attrs
 import pyarrow as pa
 
-from amqp10msg.columns._picks import VALUE, Pick, entry_name, pick_of
+from amqp10msg.columns._picks import VALUE, Pick, entry_name, pick_of, without_extra_spaces
 from amqp10msg.composite import Field, rows
 from amqp10msg.message.picks import Picker
 from amqp10msg.sections import BODY_KINDS, KINDS, ApplicationProperties, Header, Properties
 from amqp10msg.sections.paths import Path, path_of
+from amqp10msg.wire.errors import wrong_type
 
 #: The comment of each column, with the unit; shown by DESCRIBE, and stored in file schemas.
 COLUMN_COMMENTS: Mapping[str, str] = {
@@ -317,9 +319,7 @@ class Plan:
         return len(self.needs) == len(KINDS)
 
 
-# Cached because consecutive batches usually have the same selection.
-@lru_cache(maxsize=64)
-def plan_of(columns: str | Picker | tuple[str, ...] | None, maps: MapsAs = "map") -> Plan:
+def plan_of(columns: str | Picker | Iterable[str] | None, maps: MapsAs = "map") -> Plan:
     """Return the plan for a selection of columns.
 
     Args:
@@ -327,8 +327,24 @@ def plan_of(columns: str | Picker | tuple[str, ...] | None, maps: MapsAs = "map"
         maps: the type of map section columns.
 
     Raises:
+        TypeError: a column is not a str.
         ValueError: a column is unknown or repeated; a path has no column; `maps` is invalid.
     """
+    if columns is None or isinstance(columns, str | Picker):
+        return _plan_of_selection(columns, maps)
+    if not isinstance(columns, Iterable):
+        raise wrong_type("columns", "names of columns", columns)
+    names = tuple(columns)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"a column is a str, not {type(name).__name__}: {name!r:.80}")
+    return _plan_of_selection(names, maps)
+
+
+# Cached because consecutive batches usually have the same selection.
+@lru_cache(maxsize=64)
+def _plan_of_selection(columns: str | Picker | tuple[str, ...] | None, maps: MapsAs) -> Plan:
+    """Return the plan for a selection; errors as for `plan_of`."""
     if maps not in {"map", "variant"}:
         raise ValueError(f"maps must be map or variant, got {maps!r}")
     if isinstance(columns, Picker):
@@ -336,7 +352,7 @@ def plan_of(columns: str | Picker | tuple[str, ...] | None, maps: MapsAs = "map"
     if columns is None:
         columns = "all"
     if isinstance(columns, str):
-        columns = _COLUMN_SETS.get((columns, maps), (columns,))
+        columns = _COLUMN_SETS.get((columns.strip(" "), maps), (columns,))
     return _plan_of(columns, maps)
 
 
@@ -350,15 +366,30 @@ def column_name(name: str) -> str:
 
 def unknown_column(name: str, valid_names: Iterable[str]) -> str:
     """Return the error message for an unknown column, with a suggestion."""
-    matches = difflib.get_close_matches(
-        column_name(name).rpartition(".")[2], [*valid_names, *SETS], 1
+    suggestion = _similar_section(name) or next(
+        iter(
+            difflib.get_close_matches(
+                column_name(name).rpartition(".")[2], [*valid_names, *SETS], 1
+            )
+        ),
+        "",
     )
-    hint = f" (did you mean {matches[0]!r}?)" if matches else ""
+    hint = f" (did you mean {suggestion!r}?)" if suggestion else ""
     return (
         f"unknown column {name!r}{hint}: use {', '.join(valid_names)}, or an entry of a map "
         "section: application_properties.tenant, or with a type "
         "'application_properties.tenant string'"
     )
+
+
+def _similar_section(name: str) -> str:
+    """Return a field path or an entry name with its misspelt section corrected, or ""."""
+    section = re.split(r"[.\[]", name, maxsplit=1)[0]
+    known = [*MAPS, *_FIELDS_BY_SECTION]
+    if len(section) == len(name) or section.replace("-", "_") in known:
+        return ""
+    similar = difflib.get_close_matches(section.lower().replace("-", "_"), known, 1)
+    return name.replace(section, similar[0], 1) if similar else ""
 
 
 def _columns_of_path(path: Path) -> tuple[str, ...]:
@@ -403,7 +434,7 @@ def _plan_of(names: tuple[str, ...], maps: MapsAs) -> Plan:
     read_fields: dict[str, pa.Field] = {}
     needs: set[int] = set()
     entries: dict[str, Pick] = {}
-    for name in map(column_name, names):
+    for name in map(column_name, map(without_extra_spaces, names)):
         pick = pick_of(name, MAPS)
         if pick is not None:
             read_fields[pick.struct_name] = pa.field(pick.struct_name, VALUE)
@@ -462,10 +493,10 @@ def skipped_sections(columns: str | Picker | Iterable[str] | None = None) -> lis
         columns: as for `decode`; None for `SCHEMA`.
 
     Raises:
+        TypeError: a column is not a str.
         ValueError: a column is unknown, or named twice.
     """
-    names = columns if isinstance(columns, str | Picker | None) else tuple(columns)
-    needs = plan_of(names).needs
+    needs = plan_of(columns).needs
     skipped = [kind for index, kind in enumerate(KINDS) if index not in needs]
     is_body_skipped = {*BODY_KINDS} <= {*skipped}
     names_in_order = (
@@ -487,7 +518,7 @@ def schema_of(
         maps: as for `decode`.
 
     Raises:
+        TypeError: a column is not a str.
         ValueError: a column is unknown, or named twice.
     """
-    names = columns if isinstance(columns, str | Picker | None) else tuple(columns)
-    return plan_of(names, maps).result
+    return plan_of(columns, maps).result

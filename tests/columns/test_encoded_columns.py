@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -234,6 +235,60 @@ def test_a_wrong_type_of_an_entry_is_refused(name: str, words: str) -> None:
             use([name])
         assert words in str(caught.value)
         assert repr(name) in str(caught.value)
+
+
+@pytest.mark.parametrize("wrong", [5, None, b"subject", ["subject"]], ids=repr)
+def test_a_column_that_is_no_text_is_refused(wrong: Any) -> None:
+    for use in (columns.schema_of, lambda names: columns.decode([ORDER], names)):
+        with pytest.raises(TypeError, match=f"a column is a str, not {type(wrong).__name__}"):
+            use(["subject", wrong])
+
+
+@given(
+    st.sampled_from(
+        [
+            ("subject",),
+            ("properties.subject",),
+            ("application_properties.k",),
+            ("application_properties.k", "string"),
+            ("application_properties.'a  key'", "string", "as", "my  name"),
+            ('footer["k"]', "bigint", "as", "n"),
+        ]
+    ),
+    st.lists(st.integers(0, 3), min_size=5, max_size=5),
+)
+def test_extra_spaces_in_a_column_are_ignored(parts: tuple[str, ...], spaces: list[int]) -> None:
+    """Those in a quoted key, or in a name, are not."""
+    between = (part + " " * (1 + extra) for part, extra in zip(parts[:-1], spaces, strict=False))
+    spaced = f"{' ' * spaces[3]}{''.join(between)}{parts[-1]}{' ' * spaces[4]}"
+
+    assert columns.schema_of([" ".join(parts)]).equals(columns.schema_of([spaced]), True)
+
+
+@pytest.mark.parametrize("key", [" k", "k ", " ", "a  b"])
+def test_spaces_of_a_key_survive_encoding(key: str) -> None:
+    octets = Message(b"", application_properties={key: "x"}).encode()
+
+    batch = columns.decode([octets], [f"application_properties.{key!r} string", "body"])
+
+    assert [key, "body"] == batch.schema.names
+    assert [octets] == columns.encode(batch).to_pylist()
+
+
+@pytest.mark.parametrize(
+    "name, suggestion",
+    [
+        ("application_propertys.k string", "application_properties.k string"),
+        ("message-annotation.x-opt-hop", "message_annotations.x-opt-hop"),
+        ("aplication_properties['a key']", "application_properties['a key']"),
+        ("propertis.subject", "properties.subject"),
+        ("properties.subjct", "subject"),
+        ("subjct", "subject"),
+    ],
+)
+def test_a_misspelt_section_has_a_suggestion(name: str, suggestion: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"(did you mean {suggestion!r}?)")):
+        columns.schema_of([name])
 
 
 def test_entry_keys_in_quotes() -> None:

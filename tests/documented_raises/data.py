@@ -83,7 +83,11 @@ COLUMNS: Rows = {
         "TooMuchError": lambda: _columns().binary_chunks(_one_large_value()),
     },
     "columns.decode": {
-        "TypeError": [lambda: _columns().decode([1]), lambda: _columns().decode(7)],
+        "TypeError": [
+            lambda: _columns().decode([1]),
+            lambda: _columns().decode(7),
+            lambda: _columns().decode([WIRE], [5]),
+        ],
         "ValueError": [
             lambda: _columns().decode([WIRE], "colour"),
             lambda: _columns().decode([WIRE], "application_properties.k uuid"),
@@ -129,12 +133,18 @@ COLUMNS: Rows = {
         ]
     },
     "columns.schema_of": {
+        "TypeError": [
+            lambda: _columns().schema_of([5]),
+            lambda: _columns().schema_of([["ttl"]]),
+            lambda: _columns().schema_of(5),
+        ],
         "ValueError": [
             lambda: _columns().schema_of("colour"),
             lambda: _columns().schema_of(["ttl", "ttl"]),
-        ]
+        ],
     },
     "columns.skipped_sections": {
+        "TypeError": lambda: _columns().skipped_sections([5]),
         "ValueError": lambda: _columns().skipped_sections("colour"),
     },
     "columns.value_structs": {
