@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, cast, get_args
 
 import attrs
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from amqp10msg import columns as arrow
 from amqp10msg import validation
+from amqp10msg.brokers import unknown_name
 from amqp10msg.files.recognition import advice
 from amqp10msg.jobs._stats import MAPS, Stats
 from amqp10msg.jobs.inputs import REST_UNREAD_SUFFIX, SKIPPED_SUFFIX, common_names
@@ -33,8 +34,10 @@ from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.limits import DEFAULT_LIMITS
 from amqp10msg.wire.reprs import encodable
 
+#: The type of `Job.kind`.
+Kind = Literal["decode", "validate", "translate", "profile"]
 #: The kinds of jobs.
-KINDS = ("decode", "validate", "translate", "profile")
+KINDS: tuple[Kind, ...] = get_args(Kind)
 #: Error code of an input record from which the reader could not get a message.
 UNREADABLE = "unreadable-input"
 #: Error code of a damaged file, from which an unknown number of messages is missing.
@@ -88,6 +91,16 @@ _IS_TEXT = (
 VALIDATED = pa.schema([("valid", pa.bool_()), ("violations", _VIOLATIONS_TYPE)])
 
 
+def _check_kind(_job: Job, _field: Any, kind: object) -> None:
+    """Raise ValueError if `kind` is not in `KINDS`; an attrs validator."""
+    if kind not in KINDS:
+        raise ValueError(unknown_name("job", kind, KINDS))
+
+
+def _read_rules(job: Job) -> str | None:
+    return None if job.rules is None else Path(job.rules).read_text(encoding="utf-8")
+
+
 @attrs.frozen
 class Job:
     """The description of a job, which is sent to every worker.
@@ -107,23 +120,25 @@ class Job:
         to: for ``translate``, the target protocol: ``1.0`` or ``0-9-1``.
         circumstances: for ``translate``, the data, besides the message, on which the translation of
             a broker depends.
+
+    Raises:
+        OSError: the file of `rules` cannot be read.
+        ValueError: `kind` is not one of `KINDS`.
     """
 
     #: Names of the options that `as_options` writes.
     OPTIONS: ClassVar = ("job", *names_in_spark(JobOptions))
 
-    kind: str
+    kind: Kind = attrs.field(validator=_check_kind)
     column: str = "wire"
     columns: tuple[str, ...] | None = None
     profile: str | None = None
     to: str = "1.0"
     circumstances: Circumstances = attrs.field(factory=Circumstances)
     rules: str | None = None
-    rules_text: str | None = attrs.field(repr=False)
-
-    @rules_text.default
-    def _read_rules(self) -> str | None:
-        return None if self.rules is None else Path(self.rules).read_text(encoding="utf-8")
+    rules_text: str | None = attrs.field(
+        default=attrs.Factory(_read_rules, takes_self=True), repr=False
+    )
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Job:
@@ -131,9 +146,10 @@ class Job:
 
         Raises:
             OSError: the file of `rules` cannot be read.
-            ValueError: an option must be a number, and is not.
+            ValueError: an option must be a number, and is not; or there is no such job.
         """
-        return cls.of(options.get("job", "decode"), from_spark(JobOptions, options))
+        kind = cast("Kind", options.get("job", "decode"))
+        return cls.of(kind, from_spark(JobOptions, options))
 
     @property
     def profile_used(self) -> str:
@@ -174,11 +190,12 @@ class Job:
         return arrow.skipped_sections(self._decoded_columns())
 
     @classmethod
-    def of(cls, kind: str, options: JobOptions) -> Job:
+    def of(cls, kind: Kind, options: JobOptions) -> Job:
         """Create a job of a kind with options.
 
         Raises:
             OSError: the file of `rules` cannot be read.
+            ValueError: there is no such kind of jobs.
         """
         text = {} if options.rules_text is None else {"rules_text": options.rules_text}
         return cls(
@@ -222,8 +239,6 @@ class Job:
         Raises:
             ValueError: the job is invalid, or cannot run on input with these columns.
         """
-        if self.kind not in KINDS:
-            raise ValueError(f"unknown job {self.kind!r}: use {', '.join(KINDS)}")
         for name in ("content_header", "payload") if self._has_basic_input else (self.column,):
             if name not in names:
                 hint = (

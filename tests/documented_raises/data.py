@@ -238,6 +238,10 @@ _DAMAGED_MANIFEST = Elsewhere(
 )
 
 JOBS: Rows = {
+    "jobs.Job": {
+        "OSError": lambda: _jobs().Job("validate", rules="no-such-file.py"),
+        "ValueError": lambda: _jobs().Job("decod"),
+    },
     "jobs.Job.as_options": {
         "ValueError": lambda: (
             _jobs().Job("translate", circumstances=Circumstances(queue_type="quorum")).as_options()
@@ -254,7 +258,8 @@ JOBS: Rows = {
         "ValueError": lambda: _job().check_types(_arrow().schema([("wire", _arrow().int64())]))
     },
     "jobs.Job.of": {
-        "OSError": lambda: _jobs().Job.of("validate", JobOptions(rules="no-such-file.py"))
+        "OSError": lambda: _jobs().Job.of("validate", JobOptions(rules="no-such-file.py")),
+        "ValueError": lambda: _jobs().Job.of("decod", JobOptions()),
     },
     "jobs.Job.skipped_sections": {
         "ValueError": lambda: _jobs().Job("decode", columns=("colour",)).skipped_sections

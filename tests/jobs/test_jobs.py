@@ -22,13 +22,14 @@ import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg import columns, jobs  # noqa: E402
 from amqp10msg.jobs import KINDS, Job, OnlySparkError, Stats, output_of  # noqa: E402
+from amqp10msg.jobs.job import Kind  # noqa: E402
 from tests.jobs.job_inputs import SOUND, names_in, read, write  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("kind", ["decode", "profile"])
-def test_batch_over_size_limit_is_processed_in_halves(tmp_path: Path, kind: str) -> None:
+def test_batch_over_size_limit_is_processed_in_halves(tmp_path: Path, kind: Kind) -> None:
     # 65,000 nulls in 2 KB, and 585 KB of JSON: 130 of these messages exceed the room of a batch.
     annotations = {f"x-opt-{n}": Array("null", [None] * 650) for n in range(100)}
     nulls = Message(b"", message_annotations=annotations).encode()
@@ -94,7 +95,7 @@ def test_each_message_is_decoded_or_quarantined_with_its_bytes(wires: list[bytes
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_quarantine_can_be_job_input(tmp_path: Path, kind: str) -> None:
+def test_quarantine_can_be_job_input(tmp_path: Path, kind: Kind) -> None:
     bad = [SOUND[0][:-1], SOUND[1] + b"\0"]
     source = write(tmp_path / "in.bin", [*SOUND[:5], *bad])
     job = Job(kind, to="0-9-1")
@@ -169,7 +170,7 @@ def test_job_recomputes_columns_of_an_earlier_job(tmp_path: Path) -> None:
     ],
 )
 def test_duplicate_output_columns_are_an_error(
-    tmp_path: Path, kind: str, name: str, other: str
+    tmp_path: Path, kind: Kind, name: str, other: str
 ) -> None:
     pq.write_table(pa.table({"wire": SOUND[:2], name: ["x", "y"]}), tmp_path / "in.parquet")
 
@@ -180,7 +181,7 @@ def test_duplicate_output_columns_are_an_error(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_unreadable_message_stays_in_quarantine(tmp_path: Path, kind: str) -> None:
+def test_unreadable_message_stays_in_quarantine(tmp_path: Path, kind: Kind) -> None:
     lines = [f'{{"raw": "{SOUND[0].hex()}"}}', "nonsense", f'{{"raw": "{SOUND[1].hex()}"}}']
     (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n")
     job = Job(kind, to="0-9-1")
@@ -206,7 +207,7 @@ def test_translation_quarantine_has_exchange_and_routing_key(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kind, form", [*((kind, "bin") for kind in KINDS), ("decode", "parquet")])
-def test_worker_count_does_not_change_output(tmp_path: Path, kind: str, form: str) -> None:
+def test_worker_count_does_not_change_output(tmp_path: Path, kind: Kind, form: str) -> None:
     wires = [*SOUND[:40], SOUND[0][:-1], b"", Message("x", properties=Properties()).encode()]
     if form == "bin":
         source, octets = write(tmp_path / "in.bin", wires), 500
@@ -288,11 +289,18 @@ def test_circumstances_without_option_are_rejected(circumstances: Circumstances)
 # What is refused before anything is made.
 
 
+@pytest.mark.parametrize("kind", ["decod", "", None, ["decode"]])
+def test_unknown_kind_is_refused_when_the_job_is_created(kind: Any) -> None:
+    hint = r" \(did you mean 'decode'\?\)" if kind == "decod" else ""
+
+    with pytest.raises(ValueError, match=f"^unknown job .*{hint}: use one of decode, validate"):
+        Job(kind)
+
+
 @pytest.mark.once
 @pytest.mark.parametrize(
     "job, how, text",
     [
-        (Job("guess"), {}, "unknown job 'guess'"),
         (Job("decode", columns=("nothing",)), {}, "unknown column 'nothing'"),
         (Job("validate", "body"), {}, "no column 'body' in the input"),
         (Job("decode"), {"workers": 0}, "workers must be 1 or more, got 0"),

@@ -144,8 +144,6 @@ def test_reader_accepts_only_reading_options(tmp_path: Path) -> None:
     assert 1 == read(file, wanted, options={"selector": "n = 3"}).read_all().num_rows
     with pytest.raises(ValueError, match="compression"):
         read(file, wanted, options={"compression": "zstd"})
-    with pytest.raises(ValueError, match="unknown job 'no'"):
-        read(file, Job("no"))
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "none", wanted)
 

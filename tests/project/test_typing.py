@@ -232,6 +232,18 @@ def test_type_checkers_accept_documented_examples(
 
 
 @pytest.mark.parametrize("checker", [mypy, pyright])
+def test_type_checkers_know_the_kinds_of_jobs(
+    tmp_path: Path, checker: Callable[..., list[str]]
+) -> None:
+    pytest.importorskip("pyarrow")
+    program = 'from amqp10msg.jobs import Job\n\nJob("decode")\nJob("decod")\n'
+
+    (error,) = checker(tmp_path, program)
+
+    assert error.startswith('Job("decod")')
+
+
+@pytest.mark.parametrize("checker", [mypy, pyright])
 def test_type_checkers_accept_typical_programs(
     tmp_path: Path, checker: Callable[..., list[str]]
 ) -> None:

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from amqp10msg.jobs.job import Kind
+
 # The maximum number of rows that a table of losses or property types has on the terminal.
 _MAX_TABLE_ROWS = 20
 
@@ -234,7 +236,7 @@ def profile(**values: Any) -> int:
 
 
 def _run(
-    kind: str,
+    kind: Kind,
     *,
     source: str,
     output: Path | str,
