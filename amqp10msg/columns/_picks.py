@@ -41,6 +41,15 @@ SQL_TYPES: dict[str, pa.DataType] = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "binary": pa.binary(),
 }
+#: Which values a plain entry column has, by its type; see `Pick.plain`.
+_TYPE_COMMENTS = {
+    "string": "numbers, booleans, symbols, chars and UUIDs as text; null for all other types",
+    "bigint": "null where that is not an integer below 2^63",
+    "double": "integers and decimals as doubles; null where that is not a number",
+    "boolean": "null where that is not a boolean",
+    "timestamp": "null where that is not a timestamp of the years 1 to 9999",
+    "binary": "null where that is not binary",
+}
 #: Key in the metadata of a plain column. Its value is the full name of the entry, from which
 #: `encode` gets the section and the key.
 ENTRY_METADATA_KEY = b"amqp_entry"
@@ -112,7 +121,7 @@ class Pick:
         if self.type is None:
             return pa.field(self.name, VALUE)
         entry = f"{entry_name(self.section, self.key)} {self.type} as {self.name}"
-        comment = f"{self.key} of {self.section}; null where that is not of type {self.type}"
+        comment = f"{self.key} of {self.section}; {_TYPE_COMMENTS[self.type]}"
         metadata = {b"comment": comment, ENTRY_METADATA_KEY: entry}
         return pa.field(self.name, SQL_TYPES[self.type], metadata=metadata)
 
