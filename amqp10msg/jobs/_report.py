@@ -61,6 +61,11 @@ class Run:
     skipped_sections: Sequence[str] = ()
 
     @property
+    def loss_heading(self) -> str:
+        """The heading of a table of losses: ``lossless`` carries the values that it cannot map."""
+        return "Lost or carried" if self.profile == "lossless" else "Lost"
+
+    @property
     def warning(self) -> str:
         """A sentence about damage that the job could not detect; empty if it read all sections."""
         if not self.skipped_sections:
@@ -132,7 +137,7 @@ def page(
         ),
         quarantine=quarantine,
         inspected=f"{run.output}/quarantine",
-        parts=list(_report_parts(stats)),
+        parts=list(_report_parts(run, stats)),
         each=EXAMPLES,
         messages=annotated(trees, labels, max_octets=_MAX_EXAMPLE_BYTES),
         more=0,
@@ -168,10 +173,10 @@ def _format_size(count: int) -> str:
     return f"{count} bytes"
 
 
-def _report_parts(stats: Stats) -> Iterator[Part]:
+def _report_parts(run: Run, stats: Stats) -> Iterator[Part]:
     """Yield the parts of the report. A part without counts is left out."""
     if stats.losses:
-        yield _losses_part(stats)
+        yield _losses_part(run, stats)
     if stats.hours:
         yield _hours_part(stats)
     if stats.sizes:
@@ -180,14 +185,14 @@ def _report_parts(stats: Stats) -> Iterator[Part]:
         yield _types_part(stats)
 
 
-def _losses_part(stats: Stats) -> Part:
+def _losses_part(run: Run, stats: Stats) -> Part:
     rows = []
     for path, action, count, reason in stats.lost():
         action_cell = ("drift", action) if action.endswith("for good") else action
         rows.append((path, action_cell, f"{count:,}", reason))
     note = "Values that the translated messages lack, or have in another form."
     columns = {"path": "", "action": "", "messages": "n", "why": ""}
-    return table("Lost in translation", columns, rows, note)
+    return table(f"{run.loss_heading} in translation", columns, rows, note)
 
 
 def _hours_part(stats: Stats) -> Part:

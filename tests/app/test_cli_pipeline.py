@@ -242,6 +242,35 @@ def test_losses_of_a_translation_are_shown(tmp_path: Path) -> None:
     assert "2 messages: 2 good, 2 values lost for good" in lossy.stdout
 
 
+@pytest.mark.parametrize(
+    "profile, heading", [("lossless", "Lost or carried"), ("rabbitmq-4.3", "Lost")]
+)
+def test_lossless_losses_are_lost_or_carried(tmp_path: Path, profile: str, heading: str) -> None:
+    message = Message(b"x", properties=Properties(subject="s", group_id="g"))
+    (tmp_path / "in.jsonl").write_text(json.dumps({"raw": message.encode().hex()}) + "\n")
+    out = tmp_path / "out"
+
+    result = run("translate", tmp_path / "in.jsonl", out, "--to", "0-9-1", "--profile", profile)
+
+    assert re.search(rf"^\s*{heading} +Action", result.stdout, re.MULTILINE)
+    assert f"{heading} in translation" in Page((out / "_report.html").read_text()).text
+
+
+@pytest.mark.parametrize(
+    "command", [["validate", SOUND.hex()], ["pipeline", "validate", "in.jsonl", "out"]]
+)
+def test_missing_file_of_rules_is_named(
+    command: list[str], source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(source.parent)
+
+    result = CliRunner().invoke(main, [*command, "--rules", "nofile.py"])
+
+    assert 2 == result.exit_code
+    assert "--rules: nofile.py: no such file" in " ".join(result.output.split())
+    assert "Errno" not in result.output
+
+
 def test_broker_annotations_are_not_counted_as_lost(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     delivered = Message(b"x", message_annotations={"x-exchange": "", "x-routing-key": "q"})

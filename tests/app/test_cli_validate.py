@@ -439,7 +439,7 @@ def test_report_shows_own_rules(rules_file: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text, reason",
     [
-        (None, "No such file"),
+        (None, "acme.py: no such file"),
         ("x = 1", "defines no rule"),
         ("x = (", ":1: not valid Python"),
         ("1 / 0", "ZeroDivisionError"),

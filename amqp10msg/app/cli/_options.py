@@ -214,7 +214,16 @@ def profile_with(profile: str, rules: Path | None) -> Profile:
     try:
         return profile_with_rules(profile, rules.read_text(encoding="utf-8"), str(rules))
     except (OSError, ValueError) as error:
-        raise click.UsageError(f"--rules: {error}") from None
+        raise rules_error(error) from None
+
+
+def rules_error(error: OSError | ValueError) -> click.UsageError:
+    """Return the error for a file of ``--rules`` that cannot be read, or is invalid."""
+    if isinstance(error, FileNotFoundError):
+        return click.UsageError(f"--rules: {error.filename}: no such file")
+    if isinstance(error, OSError) and error.filename is not None:
+        return click.UsageError(f"--rules: {error.filename}: {error.strerror or error}")
+    return click.UsageError(f"--rules: {error}")
 
 
 def number_option(

@@ -25,6 +25,7 @@ from amqp10msg.app.cli._options import (
     given_options,
     number_option,
     printing_option,
+    rules_error,
     target_option,
     trust_option,
 )
@@ -269,7 +270,7 @@ def _run(
     try:
         job = jobs.Job.of(kind, JobOptions(**options))
     except (OSError, UnicodeError) as error:
-        raise click.UsageError(f"--rules: {error}") from None
+        raise rules_error(error) from None
     task = _JobArguments(source, output, job, overwrite, color)
     run, stats = _run_on_engine(task, **values)
     reason = _failure(stats, str(output), max_quarantine)
@@ -383,7 +384,7 @@ def show_summary(
                 screen.print(Text(f"{code}: {safe(row.text)}"))
     if stats.losses:
         screen.print()
-        rows = _aligned_table("Lost", "Action", "Messages", "Reason", right={"Messages"})
+        rows = _aligned_table(run.loss_heading, "Action", "Messages", "Reason", right={"Messages"})
         losses = [*stats.lost()]
         for path, action, count, reason in losses[:_MAX_TABLE_ROWS]:
             rows.add_row(Text(safe(path)), action, f"{count:,}", reason)
