@@ -305,26 +305,24 @@ def test_a_misspelt_section_has_a_suggestion(name: str, suggestion: str) -> None
 
 
 #: A value of each type, by the types of plain columns that accept it.
-ACCEPTED: list[tuple[Any, set[str]]] = [
-    ("text", {"string"}),
-    (Symbol("s"), {"string"}),
-    (5, {"string", "bigint", "double"}),
-    (UInt(5), {"string", "bigint", "double"}),
-    (ULong(1 << 63), {"string", "double"}),
-    (0.5, {"string", "double"}),
-    (Decimal128.from_decimal(Decimal("1.5")), {"string", "double"}),
-    (True, {"string", "boolean"}),
-    (Char("c"), {"string"}),
-    (UUID(int=5), {"string"}),
-    (Timestamp(5), {"timestamp"}),
-    (b"b", {"binary"}),
+ACCEPTED: list[tuple[Any, str]] = [
+    ("text", "string"),
+    (Symbol("s"), "string"),
+    (5, "string bigint double"),
+    (UInt(5), "string bigint double"),
+    (ULong(1 << 63), "string double"),
+    (0.5, "string double"),
+    (Decimal128.from_decimal(Decimal("1.5")), "string double"),
+    (True, "string boolean"),
+    (Char("c"), "string"),
+    (UUID(int=5), "string"),
+    (Timestamp(5), "timestamp"),
+    (b"b", "binary"),
 ]
 
 
 @pytest.mark.parametrize("value, types", ACCEPTED, ids=lambda item: repr(item)[:30])
-def test_plain_columns_accept_the_types_that_their_comments_name(
-    value: Any, types: set[str]
-) -> None:
+def test_plain_columns_accept_the_types_that_their_comments_name(value: Any, types: str) -> None:
     octets = Message(b"", application_properties={"k": value}).encode()
     kinds = ("string", "bigint", "double", "boolean", "timestamp", "binary")
     names = [f"application_properties.k {kind} as {kind}" for kind in kinds]
@@ -332,7 +330,7 @@ def test_plain_columns_accept_the_types_that_their_comments_name(
     batch = columns.decode([octets], names)
 
     (row,) = batch.to_pylist()
-    assert types == {kind for kind, cell in row.items() if cell is not None}
+    assert {*types.split()} == {kind for kind, cell in row.items() if cell is not None}
     comments = {field.name: field.metadata[b"comment"].decode() for field in batch.schema}
     assert "numbers, booleans, symbols" in comments["string"]
     assert "integers and decimals as doubles" in comments["double"]
