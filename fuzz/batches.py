@@ -75,12 +75,12 @@ def contents(known: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
 @contextlib.contextmanager
 def plain_rules() -> Iterator[None]:
     """Make single messages be translated by the plain rules, without the engine."""
-    known = _single._engine
-    vars(_single)["_engine"] = lambda *_: None
+    known = _single._engine_for
+    vars(_single)["_engine_for"] = lambda *_: None
     try:
         yield
     finally:
-        vars(_single)["_engine"] = known
+        vars(_single)["_engine_for"] = known
 
 
 def differs(translator: Translator, given: dict[str, Any]) -> bool:

@@ -52,7 +52,8 @@ from amqp10msg.basic import (
     encode_table,
 )
 from amqp10msg.testing import basic_messages, encodings, messages, mutated
-from amqp10msg.translate import residual, to_amqp10, to_basic
+from amqp10msg.translate import _single, residual, to_amqp10, to_basic
+from amqp10msg.translate.circumstances import DEFAULT_CIRCUMSTANCES
 from bench.messages import GENERAL, GENERAL_VALUE, REFERENCE
 
 pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10msg[arrow]"')
@@ -413,6 +414,20 @@ USUAL = {
         b"x", properties=Properties(message_id=uuid.UUID(int=7), correlation_id=ULong(2**64 - 1))
     ).encode(),
 }
+
+
+def test_plain_rules_are_used_without_the_engine_and_only_then() -> None:
+    """Otherwise the comparisons of this file would compare the engine with itself."""
+    message = Message("x")
+    with plain_rules():
+        assert (
+            _single.basic_translation(message, "lossless", DEFAULT_CIRCUMSTANCES, no_loss) is None
+        )
+    assert _single.basic_translation(message, "lossless", DEFAULT_CIRCUMSTANCES, no_loss)
+
+
+def no_loss(*_: Any) -> tuple[()]:
+    return ()
 
 
 @pytest.mark.parametrize("name", USUAL)
