@@ -210,7 +210,7 @@ def _write_pika(basic: BasicMessage) -> tuple[Any, Any, bytes]:
 
 
 def _message_sent_by_pika(converted: tuple[Any, Any, bytes]) -> BasicMessage:
-    """Return the message that pika sends for this tuple."""
+    """Return the message that pika sends, from its method frame, properties and body."""
     method, properties, body = converted
     octets = b"".join(properties.encode())
     return BasicMessage(decode_properties(octets), body, method.exchange, method.routing_key)

@@ -111,7 +111,7 @@ class Judge(Node):
 
 
 class Hesitant(Node):
-    """Settles both of two messages when it has the second one."""
+    """Keeps the first message unsettled, and settles both when the second one arrives."""
 
     first: Any = None
 

@@ -130,7 +130,7 @@ def test_job_keeps_redelivered_flag(tmp_path: Path, count: int) -> None:
     ids=str,
 )
 def test_translated_messages_have_the_target_protocol(to: str, old: str, kind: Any) -> None:
-    """A quarantined message keeps its protocol, and another type is a column of the user."""
+    """Quarantined rows keep theirs. A `protocol` column without text is the user's: it is kept."""
     basic = cells_of(BasicMessage(BasicProperties(), b"x"))
     sound = basic if to == "1.0" else {"wire": Message(b"x").encode()}
     broken = {"content_header": b"?", "payload": b""} if to == "1.0" else {"wire": b"?"}

@@ -191,7 +191,7 @@ def test_bounds_and_partitions(broker: StreamBroker) -> None:
 def test_position_of_a_time_is_its_first_message(
     times: list[int], moment: int, has_times: bool
 ) -> None:
-    """Without times in the messages it is the first chunk of the second."""
+    """If messages have no arrival times, it is the first chunk stored in the same second."""
     stream = Stream(times=dict(enumerate(sorted(times))), has_times=has_times)
     stream.publish(*(message(number) for number in stream.times))
     late = [

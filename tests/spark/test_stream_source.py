@@ -548,7 +548,7 @@ class SparkCalls:
         ]
 
     def trigger(self) -> bool:
-        """Run a batch, if there are new messages."""
+        """Plan and read the next batch as Spark does; do nothing if no message is new."""
         if self.passes_start:
             limit = self.reader.getDefaultReadLimit()
             latest = self.reader.latestOffset(self._start_of_batch(len(self.log)), limit)

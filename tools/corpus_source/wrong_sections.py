@@ -9,7 +9,8 @@ at, says, irregular, refused = chapter.at, chapter.says, chapter.irregular, chap
 
 BODY = " 00 53 75 a0 01 'x'"
 TYPED_BODY = ["data", "78"]
-# Not empty: an implementation may read an empty section as a missing one, which has no place.
+# Sections with contents. An implementation may treat an empty section as a missing one, and then
+# its position cannot be compared.
 HEADER, TYPED_HEADER = " 00 53 70 c0 02 01 41", ["header", [["boolean", True]]]
 PROPERTIES, TYPED_PROPERTIES = " 00 53 73 c0 04 01 a1 01 'm'", ["properties", [["string", "m"]]]
 MAP, TYPED_MAP = " c1 0b 02 a3 07 'x-opt-k' 41", [[["symbol", "x-opt-k"], ["boolean", True]]]

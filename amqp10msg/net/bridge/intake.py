@@ -211,7 +211,7 @@ class Intake:
         return passes
 
     def warn_of_unset_names(self) -> None:
-        """If no message passed the filter, log the names in it that no message sets."""
+        """If no message passed the filter, log the names in it that are set in no message."""
         if self._unset_names is not None:
             for text in self._unset_names.texts():
                 self._context.log("filter-name-unset", logging.WARNING, why=text)
