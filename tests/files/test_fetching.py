@@ -175,7 +175,7 @@ def test_requests_are_concurrent_and_close_waits_for_them() -> None:
     with Fetched(fetch, len(DATA), lambda: None) as file:
         file.expect([(0, len(DATA))])
         assert DATA[: PIECE + 1] == file.read(PIECE + 1)
-        wait_until(lambda: running)
+        wait_until(lambda: any(start >= AT_A_TIME * PIECE for start in [*running]))
         closing = threading.Thread(target=file.close)
         closing.start()
         closing.join(0.05)
