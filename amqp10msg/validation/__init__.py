@@ -13,7 +13,7 @@ import attrs
 from amqp10msg.brokers import ByName, SeriesName, rule_sets
 from amqp10msg.sections import KINDS
 from amqp10msg.sections.parts import LISTED, map_message, map_valid_message
-from amqp10msg.validation._table import NOT_VISIBLE, RULES
+from amqp10msg.validation._table import COMPOUND_CLAUSES, NOT_VISIBLE, RULES
 from amqp10msg.validation.prefilter import RULES_NOT_CHECKED_BY_DECODING, Screen, narrow, suspected
 from amqp10msg.validation.rules import (
     Obligation,
@@ -35,8 +35,9 @@ from amqp10msg.wire.errors import (
     EncodeError,
     expect,
 )
-from amqp10msg.wire.kernel.walk import end_of
+from amqp10msg.wire.kernel.walk import CONSTRUCTOR, end_of, walk
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
+from amqp10msg.wire.primitives import FORMAT_CODES
 from amqp10msg.wire.reprs import html_table
 
 __all__ = [
@@ -232,6 +233,10 @@ _AZURE_PROFILE = _OASIS_PROFILE.derive(
         "message-annotations": (*_W3C_TRACE_ANNOTATION_KEYS, "iothub-*"),
     },
 )
+# The format codes of lists, maps and arrays.
+_COMPOUND_CODES = {
+    code for code, row in FORMAT_CODES.items() if row.category in ("compound", "array")
+}
 # The clause of the rules about the sequence of sections.
 _SECTION_ORDER_CLAUSE = "Part 3, 3.2"
 # The rules of messages whose violations strict decoding refuses, for `first_fault`.
@@ -268,13 +273,44 @@ def profile_of(profile: str | Profile) -> Profile:
 def rule_of(error: DecodeError) -> tuple[str, str]:
     """Return the id and the clause of the rule that `error` violates.
 
-    The clause is that of the error. If the error has no clause, it is that of the rule in `RULES`,
-    which may list several clauses; for other rules, as in errors of the AMQP 0-9-1 decoder, it is
-    ``Part 1, 1.2``.
+    The clause is that of the error. If the error has no clause, it is that of the rule in `RULES`.
+    Of the two clauses of a rule about lists, maps and arrays, it is the violated one if the error
+    has its `data`. For other rules, as in errors of the AMQP 0-9-1 decoder, it is ``Part 1, 1.2``.
     """
     expect(error, DecodeError, "rule_of", "a DecodeError")
+    if error.clause:
+        return error.rule, error.clause
     rule = RULES.get(error.rule)
-    return error.rule, error.clause or (rule.clause if rule is not None else "Part 1, 1.2")
+    if rule is None:
+        return error.rule, "Part 1, 1.2"
+    clause = "" if error.data is None else _compound_clause(rule, bytes(error.data), error.offset)
+    return error.rule, clause or rule.clause
+
+
+def _compound_clause(rule: Rule, data: bytes, offset: int) -> str:
+    """Return the clause of the list, map or array that violates `rule` at `offset` of a message.
+
+    Empty if the rule does not have the clauses of both, or if there is no such value.
+    """
+    if rule.clause != COMPOUND_CLAUSES:
+        return ""
+    section = 0
+    while 0 <= (end := end_of(data, section, len(data))) <= offset and end < len(data):
+        section = end
+    clause = ""
+    for value in walk(data, section):
+        if value.offset > offset:
+            break
+        if value.code not in _COMPOUND_CODES or value.role == CONSTRUCTOR:
+            continue
+        if rule.id == "compound-size-too-small":
+            # The size follows the format code, which the elements of an array do not have.
+            is_violated = offset - value.offset in (0, 1)
+        else:
+            is_violated = not value.fault and value.content <= offset <= value.stop
+        if is_violated:
+            clause = "Part 1, 1.2.4" if value.is_array else "Part 1, 1.2.3"
+    return clause
 
 
 def _condition_of(rule: Rule) -> str:
@@ -425,9 +461,13 @@ def validate(
     if suspects is None:
         view = map_message(data, limits)
         for fault in view.faults:
-            name, _ = rule_of(fault)
+            name, clause = rule_of(fault)
+            clause = _compound_clause(RULES[name], data, fault.offset) or clause
             _add_violation(
-                violations, profile, name, Occurrence(fault.offset, fault.path, fault.reason)
+                violations,
+                profile,
+                name,
+                Occurrence(fault.offset, fault.path, fault.reason, clause),
             )
         rules: Iterable[Rule] = _CHECKED_RULES
         if not always_checked:

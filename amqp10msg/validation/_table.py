@@ -42,6 +42,9 @@ _PARTITION_KEY_SUSPICION = AnnotationType(
     ("x-opt-partition-key", "x-opt-via-partition-key"), ("string", "null")
 )
 
+#: The clauses of lists and maps, and of arrays. A violation names one of the two.
+COMPOUND_CLAUSES = "Part 1, 1.2.3, 1.2.4"
+
 _ALL_RULES = (
     # The encodings of Part 1. The decoder `wire.kernel` checks these rules; `DecodeError.rule` is
     # the id of the violated rule.
@@ -63,7 +66,7 @@ _ALL_RULES = (
     ),
     Rule(
         "compound-size-too-small",
-        "Part 1, 1.2.3, 1.2.4",
+        COMPOUND_CLAUSES,
         "error",
         "The size of a list, map or array covers its count, and an array's its constructor.",
         refused=True,
@@ -71,7 +74,7 @@ _ALL_RULES = (
     ),
     Rule(
         "count-exceeds-size",
-        "Part 1, 1.2.3, 1.2.4",
+        COMPOUND_CLAUSES,
         "error",
         "The values that a list, map or array counts fit into its size.",
         refused=True,
@@ -79,7 +82,7 @@ _ALL_RULES = (
     ),
     Rule(
         "element-overruns-compound",
-        "Part 1, 1.2.3, 1.2.4",
+        COMPOUND_CLAUSES,
         "error",
         "A value ends before the list, map or array that it is in.",
         refused=True,
@@ -87,7 +90,7 @@ _ALL_RULES = (
     ),
     Rule(
         "compound-trailing-bytes",
-        "Part 1, 1.2.3, 1.2.4",
+        COMPOUND_CLAUSES,
         "error",
         "Nothing follows the last value that a list, map or array counts.",
         refused=True,

@@ -14,6 +14,7 @@ from amqp10msg import DecodeError, Limits, Message, Picker, decode_value, delive
 from amqp10msg.composite import decode_composite
 from amqp10msg.testing import delivery_states, malformed, mutated, termini
 from amqp10msg.validation import RULES, rule_of
+from amqp10msg.validation._table import COMPOUND_CLAUSES
 from tests.validation.damaged import LIMITS, OCTETS
 
 _PICKED = ("header.ttl", "properties.message_id", "application_properties.k")
@@ -65,8 +66,13 @@ def test_error_names_a_refused_rule(decoder: str, data: bytes, limits: Limits | 
     error = _error_of(decoder, data, limits)
     if error is not None:
         assert RULES[error.rule].refused
-        clause = error.clause or RULES[error.rule].clause
-        assert (error.rule, clause) == rule_of(error)
+        rule, clause = rule_of(error)
+        assert error.rule == rule
+        clauses = RULES[rule].clause
+        if clauses == COMPOUND_CLAUSES and not error.clause:
+            assert clause in {clauses, "Part 1, 1.2.3", "Part 1, 1.2.4"}
+        else:
+            assert clause == (error.clause or clauses)
 
 
 @pytest.mark.parametrize("decoder", sorted(set(DECODERS) - {"scan", "Picker"}))

@@ -47,15 +47,27 @@ unknown-constructor | Part 1, 1.2 | 9 | footer
     DATA 00 53 78 99
 unknown-constructor | Part 1, 1.2 | 0 |
     99
-compound-size-too-small | Part 1, 1.2.3, 1.2.4 | 4 | delivery-annotations
+compound-size-too-small | Part 1, 1.2.3 | 4 | delivery-annotations
     00 53 71 c1 00 DATA
-compound-size-too-small | Part 1, 1.2.3, 1.2.4 | 4 | amqp-value
+compound-size-too-small | Part 1, 1.2.4 | 4 | amqp-value
     00 53 77 e0 01 01
-count-exceeds-size | Part 1, 1.2.3, 1.2.4 | 6 | header.durable
+compound-size-too-small | Part 1, 1.2.4 | 7 | amqp-value[0]
+    00 53 77 c0 04 01 e0 01 02
+count-exceeds-size | Part 1, 1.2.4 | 9 | amqp-value[0]
+    00 53 77 c0 06 01 e0 03 05 50 00
+count-exceeds-size | Part 1, 1.2.3 | 9 | amqp-value
+    00 53 77 e0 04 01 c0 01 05
+count-exceeds-size | Part 1, 1.2.3 | 6 | header.durable
     00 53 70 c0 02 05 40 DATA
-element-overruns-compound | Part 1, 1.2.3, 1.2.4 | 8 | properties.message-id
+element-overruns-compound | Part 1, 1.2.3 | 8 | properties.message-id
     00 53 73 c0 04 01 a1 05 41 DATA
-compound-trailing-bytes | Part 1, 1.2.3, 1.2.4 | 7 | header.priority
+element-overruns-compound | Part 1, 1.2.4 | 11 | amqp-sequence[0]
+    00 53 76 c0 07 01 e0 04 01 a1 05 00 00 53 76 45
+compound-trailing-bytes | Part 1, 1.2.4 | 11 | amqp-value[0]
+    00 53 77 c0 07 01 e0 04 01 50 00 00
+compound-trailing-bytes | Part 1, 1.2.3 | 9 | amqp-value
+    00 53 77 e0 05 01 c0 02 00 40
+compound-trailing-bytes | Part 1, 1.2.3 | 7 | header.priority
     00 53 70 c0 03 01 40 40 DATA
 boolean-octet-not-0-or-1 | Part 1, 1.6.2 | 7 | header.durable
     00 53 70 c0 03 01 5602 DATA
