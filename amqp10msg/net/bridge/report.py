@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from amqp10msg.net.bridge.routes import RouteSpec, profile_of
 from amqp10msg.net.bridge.statistics import ENDINGS, Statistics
 from amqp10msg.pages.reports import Part, table
 from amqp10msg.provenance import facts
+from amqp10msg.wire.text import plural
 
 _UNCOUNTED = "could not be counted"
 # Why messages were missed, or left at the source or returned to it.
@@ -56,6 +58,8 @@ def as_html(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str
         ("connections lost", f"{lost_connections:,}", ""),
     ]
     parts = [_routes_table(counts)]
+    issues = open_issues(all_statistics)
+    has_losses = any(stats.lost for stats in all_statistics)
     for name, stats in counts.items():
         parts += route_parts(name, stats)
     return pages.render(
@@ -64,9 +68,56 @@ def as_html(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str
         source=", ".join(sorted({str(spec.source) for spec in specs})),
         target=", ".join(sorted({str(spec.target) for spec in specs})),
         profile=", ".join(sorted({profile_of(spec) for spec in specs})),
+        verdict_kind="error" if issues else "warning" if has_losses else "sound",
+        verdict=f"Not complete: {'; '.join(issues)}." if issues else _success(all_statistics),
         counts=head,
         parts=parts,
     )
+
+
+def open_issues(all_statistics: Iterable[Statistics]) -> list[str]:
+    """Return why the routes have not moved all messages to their targets; empty if they have."""
+    all_statistics = list(all_statistics)
+
+    def count_routes(name: str) -> int:
+        return sum(getattr(stats, name) for stats in all_statistics)
+
+    def count_messages(*names: str) -> int:
+        counts = (getattr(stats, name) or 0 for name in names for stats in all_statistics)
+        return sum(count.total() if isinstance(count, Counter) else count for count in counts)
+
+    uncounted = sum(
+        stats.asked and not stats.is_empty and not stats.remaining and not stats.unacknowledged
+        for stats in all_statistics
+    )
+    unfinished = sum(not stats.ending for stats in all_statistics)
+    rows = [
+        (count_routes("failed"), "route", "failed"),
+        (unfinished, "route", "had not ended"),
+        (count_messages("remaining", "left"), "message", "left at the source"),
+        (count_messages("unacknowledged"), "message", "held by other consumers of the source"),
+        (uncounted, "source", "whose remaining messages could not all be counted"),
+        (count_messages("quarantined"), "message", "in quarantine"),
+        (count_messages("rejected"), "message", "rejected at the source"),
+        (count_messages("requeued", "returned"), "message", "returned to the source"),
+        (count_messages("missed"), "message", "missed in streams, whose retention removed them"),
+    ]
+    return [f"{plural(count, noun)} {text}" for count, noun, text in rows if count]
+
+
+def _success(all_statistics: Iterable[Statistics]) -> str:
+    """Describe what became of the messages of routes without open issues."""
+    all_statistics = list(all_statistics)
+    omitted = sum(stats.duplicates + stats.dropped + stats.unmatched for stats in all_statistics)
+    changed = sum(stats.lost.total() for stats in all_statistics)
+    text = "The targets accepted every message that was received"
+    if omitted:
+        text += f", except {omitted:,} that are duplicates, or that a filter or hook left out"
+    if changed:
+        text += f"; the translation dropped or changed {plural(changed, 'value')}"
+    if not all(stats.remaining == 0 for stats in all_statistics):
+        text += "; the sources may hold more messages"
+    return f"{text}."
 
 
 def _routes_table(counts: Mapping[str, Statistics]) -> Part:
