@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 OCTETS = Message("hello").encode()
 COMMANDS = (
     *("inspect", "encode", "validate", "filter", "convert", "compare"),
-    *("bridge", "conformance", "migrate", "migrate-check"),
+    *("bridge", "conformance", "migrate", "migrate-check", "rules"),
     *("translate", "diff-profiles", "serve", "pipeline", "spool", "demo"),
 )
 

@@ -59,7 +59,7 @@ MISSING = {
 WITHOUT_CLICK = [
     *("", "--help", "no-such-command", f"validate {HELLO}", "validate 0053"),
     *("bridge", "conformance", "convert", "demo", "diff-profiles", "encode", "filter", "inspect"),
-    *("migrate", "migrate-check", "pipeline", "serve", "spool", "translate", "validate"),
+    *("migrate", "migrate-check", "pipeline", "rules", "serve", "spool", "translate", "validate"),
 ]
 # Python imports this before the command, and hides one package from it.
 _HIDE = "import os, sys\nsys.modules[os.environ['HIDDEN_PACKAGE']] = None\n"

@@ -15,7 +15,9 @@ from amqp10msg.net.bridge.statistics import ENDINGS, Statistics
 
 COUNTS = st.sampled_from([0, 0, 0, 1, 1_000])
 UNKNOWN_OR_COUNTS = COUNTS | st.none()
-REASONS: st.SearchStrategy[Counter[str]] = st.builds(Counter, st.sampled_from([{}, {}, {"too-large": 1}]))
+REASONS: st.SearchStrategy[Counter[str]] = st.builds(
+    Counter, st.sampled_from([{}, {}, {"too-large": 1}])
+)
 
 
 def ended_statistics() -> st.SearchStrategy[Statistics]:

@@ -49,6 +49,7 @@ COMMANDS = {
         "Show which data a move to AMQP 1.0 would lose, queue by queue.",
     ),
     "pipeline": ("pipeline:pipeline", "Decode, validate, translate or profile many messages."),
+    "rules": ("rules:rules", "Show rules, with the words of the specification."),
     "serve": ("serve:serve", "Run an AMQP 1.0 broker for tests."),
     "spool": ("spool:spool", "Consume a queue into Parquet files."),
     "translate": (
