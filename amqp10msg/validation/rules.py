@@ -51,7 +51,7 @@ class Rule:
         id: the short stable name of the rule. `DecodeError.rule` uses it if decoding refuses a
             violation.
         clause: the clause of the specification. A rule of several clauses lists them all; its
-            violations name the violated one, except for the rules about lists, maps and arrays.
+            violations name the violated one.
         severity: ``error`` for MUST, MUST NOT and requirements of the definition of a type or of a
             message; ``warning`` for SHOULD, SHOULD NOT and sentences with other words, such as
             "reserved" or "valid". A profile may change it.
