@@ -406,12 +406,18 @@ def test_the_number_of_a_peer_makes_no_name_of_another() -> None:
     assert ["x", "x-2", "x-2-2"] == [_unique_name(name, seen) for name in ("x", "x", "x-2")]
 
 
+def without_decoding(driver: Path) -> str:
+    """Return the source of a driver that can only validate."""
+    source = driver.read_text().partition("    def decode")[0]
+    return source + "    def validate(self, data, profile): return []\n"
+
+
 def test_peers_with_equal_names_get_numbers(driver: Path, tmp_path: Path) -> None:
     cases = tmp_path / "cases.jsonl"
     corpus.dump([case("c0", data=b"0")], cases)
     lacking = tmp_path / "other" / driver.name
     lacking.parent.mkdir()
-    lacking.write_text(driver.read_text().partition("    def decode")[0])
+    lacking.write_text(without_decoding(driver))
 
     arguments = ["--peer", str(driver), "--peer", str(lacking), "--peer", str(driver)]
     command("run", *arguments, "--cases", str(cases), "-o", str(tmp_path / "out"))
@@ -425,7 +431,7 @@ def test_requested_peer_that_skips_every_case_fails_the_run(driver: Path, tmp_pa
     cases = tmp_path / "cases.jsonl"
     corpus.dump([case("c0", data=b"0")], cases)
     lacking = tmp_path / "lacking.py"
-    lacking.write_text(driver.read_text().partition("    def decode")[0])
+    lacking.write_text(without_decoding(driver))
 
     arguments = ["--peer", str(driver), "--peer", str(lacking)]
     result = command("run", *arguments, "--cases", str(cases), "-o", str(tmp_path / "out"))
@@ -446,7 +452,7 @@ def test_run_with_only_skipped_cases_fails(driver: Path, tmp_path: Path) -> None
     cases = tmp_path / "cases.jsonl"
     corpus.dump([case("c0", data=b"0")], cases)
     lacking = tmp_path / "lacking.py"
-    lacking.write_text(driver.read_text().partition("    def decode")[0])
+    lacking.write_text(without_decoding(driver))
 
     made = command(
         "run", "--peer", str(lacking), "--cases", str(cases), "-o", str(tmp_path / "out")

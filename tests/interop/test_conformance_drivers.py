@@ -89,6 +89,72 @@ def test_the_template_is_a_driver() -> None:
     assert 50 >= len((drivers / "template.py").read_text(encoding="utf-8").splitlines())
 
 
+def driver(folder: Path, *methods: str, attributes: str = "name, refusals = 'mine', ()") -> str:
+    path = folder / "mine.py"
+    body = [attributes, *methods]
+    path.write_text("class Driver:\n" + "".join(f"    {line}\n" for line in body))
+    return str(path)
+
+
+DECODE = "def decode(self, kind, data): return ['boolean', True]"
+
+
+@pytest.mark.parametrize(
+    "methods, attributes, reason",
+    [
+        (["def decoed(self, kind, data): return data"], None,
+         "Driver has a method decoed, which is never called: rename it to decode"),
+        ([DECODE, "def valdate(self, data, profile): return []"], None,
+         "Driver has a method valdate, which is never called: rename it to validate"),
+        ([], None, "Driver has none of the methods decode, encode, again, validate, answer"),
+        ([DECODE], "refusals = ()", "Driver has no attribute name, which must be a str"),
+        ([DECODE], "name = 'mine'",
+         "Driver has no attribute refusals, which must be a tuple of exception classes"),
+        ([DECODE], "name, refusals = 'mine', (ValueError,)\n    refusals += ('x',)",
+         "Driver has no attribute refusals, which must be a tuple of exception classes"),
+    ],
+)  # fmt: skip
+def test_a_driver_with_another_interface_is_refused(
+    methods: list[str], attributes: str | None, reason: str, tmp_path: Path
+) -> None:
+    more = {} if attributes is None else {"attributes": attributes}
+    peer = conformance.find_peer(driver(tmp_path, *methods, **more))
+
+    with pytest.raises(conformance.PeerError) as error:
+        conformance.run(peer, [shipped()["boolean-true"]])
+
+    assert reason in "\n".join([str(error.value), *error.value.__notes__])
+
+
+@pytest.mark.parametrize(
+    "methods, reason",
+    [
+        (["def decode(self, kind, data): return data"],
+         "decode of the driver returned bytes, not JSON"),
+        ([DECODE, "def again(self, kind, data): return 5"],
+         "again of the driver returned int, not bytes"),
+    ],
+)  # fmt: skip
+def test_results_of_another_type_fail_the_case(
+    methods: list[str], reason: str, tmp_path: Path
+) -> None:
+    peer = conformance.find_peer(driver(tmp_path, *methods))
+
+    (result,) = conformance.run(peer, [shipped()["boolean-true"]]).results
+
+    assert reason in result.reason
+
+
+def test_a_driver_may_print(tmp_path: Path) -> None:
+    peer = conformance.find_peer(
+        driver(tmp_path, DECODE, "print('defined')", "def helper(self): print('called')")
+    )
+
+    (result,) = conformance.run(peer, [shipped()["boolean-true"]]).results
+
+    assert "pass" == result.outcome
+
+
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 
 
@@ -253,7 +319,7 @@ def test_methods_get_the_same_arguments_in_javascript_as_in_python(tmp_path: Pat
     )
     (tmp_path / "shown.py").write_text(
         "class Driver:\n"
-        "    name = 'shown'\n"
+        "    name, refusals = 'shown', ()\n"
         "    def validate(self, data, profile):\n"
         "        return [[f'{data.hex()} {profile}', '', 0]]\n"
         "    def answer(self, kind, data, given):\n"
