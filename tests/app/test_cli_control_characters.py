@@ -7,6 +7,8 @@ cursor, forge lines of a log, or turn the direction of a line around.
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -169,7 +171,7 @@ for number, line in enumerate(sys.stdin):
 def test_conformance_escapes_texts_of_peers(name: str) -> None:
     Path(name).write_text(DRIVER)
     command = ["conformance", "run", "--only", "Part 1, 1.6.1", "--jobs", "1", "-o", "out"]
-    command += ["--peer", f"./{name}"]
+    command += ["--peer", shlex.join([sys.executable, f"./{name}"])]
     done = click_testing.CliRunner().invoke(main, command)
     results = json.loads(Path("out/results.json").read_text())
     for peer in results["peers"]:

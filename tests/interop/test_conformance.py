@@ -440,6 +440,23 @@ def test_requested_peer_that_skips_every_case_fails_the_run(driver: Path, tmp_pa
     assert "lacking: every case was skipped" in result.stderr
 
 
+@pytest.mark.parametrize(
+    "clauses, expected",
+    [
+        ((), "Part 3, 3.2"),
+        (("Part 1, 1.6.2",), "Part 1, 1.6.2"),
+        (("Part 1, 1.6.2", "Part 1, 1.2", "Part 1, 1.6.2"), "Part 1, 1.6.2; Part 1, 1.2"),
+    ],
+)
+def test_a_failure_names_the_broken_clauses(clauses: tuple[str, ...], expected: str) -> None:
+    faults = [("read", clause, "reason") for clause in clauses]
+    result = conformance.Result(
+        case="c", digest="", kind="message", clause="Part 3, 3.2", outcome="fail", faults=faults
+    )
+
+    assert expected == result.broken_clauses
+
+
 def test_results_without_a_tested_case_are_not_ok() -> None:
     skipped = conformance.Result(
         case="c0", digest="", kind="message", clause="Part 3, 3.2", outcome="skip"

@@ -481,7 +481,7 @@ def _show_results(results: list[PeerResults], colored: bool) -> None:
         failures.sort(key=lambda result: result.outcome not in DEATHS)
         shown_stderr = ""
         for result in failures[:_MAX_FAILURES]:
-            text = f"{result.outcome}: {result.case} ({result.clause}): {result.reason}"
+            text = f"{result.outcome}: {result.case} ({result.broken_clauses}): {result.reason}"
             screen.print(safe(f"{peer.peer}: {text}"), markup=False, soft_wrap=True)
             if result.stderr and result.stderr != shown_stderr:
                 shown_stderr = result.stderr

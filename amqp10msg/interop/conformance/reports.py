@@ -84,7 +84,7 @@ def junit(peers: Iterable[PeerResults]) -> str:
                 result.outcome, "error"
             )
             if element is not None:
-                reason = _escape_xml(f"{result.clause}: {_describe_result(result)}")
+                reason = _escape_xml(f"{result.broken_clauses}: {_describe_result(result)}")
                 ET.SubElement(case, element, type=result.outcome, message=reason)
             if result.stderr:
                 ET.SubElement(case, "system-err").text = _escape_xml(result.stderr)

@@ -94,6 +94,11 @@ class Result:
             **attributes,
         )
 
+    @property
+    def broken_clauses(self) -> str:
+        """The clauses that the implementation breaks; the clause of the case if it breaks none."""
+        return "; ".join(dict.fromkeys(clause for _, clause, _ in self.faults)) or self.clause
+
     def to_object(self) -> dict[str, Any]:
         """Return the result as a JSON object."""
         fields = attrs.asdict(self, recurse=False)
