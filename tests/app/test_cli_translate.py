@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from amqp10msg import Described, Header, Message, Properties, Symbol, ULong, encode_value
 from amqp10msg.app.cli import main
+from amqp10msg.app.inspector.protocols import is_basic
+from amqp10msg.app.inspector.reading import Item
 from amqp10msg.basic import BasicProperties, FieldTable, encode_content_header
+from amqp10msg.files import read
+from amqp10msg.testing import messages
+from amqp10msg.translate import to_basic
 
 pytestmark = pytest.mark.once
 
@@ -18,6 +26,8 @@ PROPERTIES = BasicProperties(
     "text/plain", headers={"a": 1, "x-t": [1]}, app_id="app", message_id="m", cluster_id="c"
 )
 BASIC = encode_content_header(PROPERTIES, 5) + b"hello"
+# Short strings of 0-9-1 have at most 255 bytes.
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=60)
 MESSAGE = Message(b"hi", properties=Properties(message_id=ULong(5), subject="s"))
 
 
@@ -33,6 +43,47 @@ def test_round_trip(tmp_path: Path) -> None:
 
     assert (0, 0) == (first.exit_code, second.exit_code), first.output + second.output
     assert BASIC.hex() == json.loads(back.read_text())["raw"]
+
+
+@settings(max_examples=20)
+@example(Message(b"x"), ("e", "k"), False)
+@example(Message(b"x"), ("", "k"), True)
+@given(message=messages(), names=st.tuples(TEXTS, TEXTS), redelivered=st.booleans())
+def test_translated_file_reads_back_as_the_message_that_was_translated(
+    message: Message, names: tuple[str, str], redelivered: bool
+) -> None:
+    annotations = {"x-exchange": names[0], "x-routing-key": names[1]}
+    message = message.evolve(
+        message_annotations=annotations, header=Header(delivery_count=int(redelivered))
+    )
+    expected = to_basic(message).message
+    with TemporaryDirectory() as folder:
+        file, output = Path(folder, "in.bin"), Path(folder, "out.jsonl")
+        file.write_bytes(message.encode())
+        result = run("translate", "--to", "0-9-1", str(file), "--format", "raw", "-o", str(output))
+        (record,) = read(output)
+        # Names in the file are not replaced by the names to assume for files without names.
+        back = run("translate", "--to", "1.0", "--exchange", "other", "--json", str(output))
+
+    assert "refused" not in result.output
+    header = encode_content_header(expected.properties, len(expected.body))
+    assert (header, expected.body) == (record.content_header, record.payload)
+    if expected.exchange or expected.routing_key or expected.redelivered:
+        found = record.exchange, record.routing_key, record.redelivered
+        assert (expected.exchange, expected.routing_key, expected.redelivered) == found
+        again = Message.decode(bytes.fromhex(json.loads(back.stdout)["raw"]))
+        assert expected == to_basic(again).message
+
+
+@pytest.mark.parametrize("start", [BASIC[:4], b"\0\x3c\0\1", b"\0\x3c\1\0", b"\0\x3c", b"\0Sp"])
+def test_commands_and_readers_recognise_0_9_1_alike(start: bytes, tmp_path: Path) -> None:
+    octets = start + BASIC[4:]
+    file = tmp_path / "message.bin"
+    file.write_bytes(octets)
+
+    (record,) = read(file, "raw")
+
+    assert (record.protocol == "0-9-1") == is_basic(Item("message", octets))
 
 
 def test_json_has_message_and_losses() -> None:

@@ -131,7 +131,8 @@ def translate(
 
     The output is a table of losses: every loss of a single message, or the frequency of each loss
     if there are several messages, and a line for each refused message. With -o, the translated
-    messages are written to that file as JSON lines, with the bytes in hex under raw. With --json,
+    messages are written to that file as JSON lines, with the bytes in hex under raw; for a 0-9-1
+    message also exchange, routing_key and redelivered, unless all of them are unset. With --json,
     the output consists of such objects with the losses.
 
     The exit status is 1 if data of the sender was lost permanently, or if a message was refused or
@@ -151,7 +152,7 @@ def translate(
                 sink.write(translated.json())
                 continue
             if output is not None and not translated.fault:
-                sink.write(json.dumps({"raw": translated.record["raw"]}) + "\n")
+                sink.write(json.dumps(translated.record) + "\n")
             if each:
                 _show_result(translated, colored)
             elif total.messages == 1:
@@ -412,7 +413,8 @@ _UNLIMITED_LENGTH = 1 << 30
 class _TranslationResult:
     """The result of translating one message.
 
-    `record` is a JSON object: with the translated bytes in hex under ``raw``, or with ``error``.
+    `record` is a JSON object: with the translated bytes in hex under ``raw`` and, for 0-9-1, how
+    the message was published, as `files.read` reads them; or with ``error``.
     `fault` explains why the message could not be read or translated, and is empty on success.
     """
 
@@ -503,12 +505,13 @@ def _translate_bytes(
     if to_amqp10 and not is_basic(item) and SECTION_START.match(item.data):
         raise DecodeError("the message is AMQP 1.0 already: use --to 0-9-1", 0)
     translation = translate(_read_item(item, default_address, basic=to_amqp10), **options)
-    record = {"raw": encode_message(translation.message).hex()}
-    if not to_amqp10 and (translation.message.exchange or translation.message.routing_key):
-        record |= {
-            "exchange": translation.message.exchange,
-            "routing_key": translation.message.routing_key,
-        }
+    message = translation.message
+    record: dict[str, Any] = {"raw": encode_message(message).hex()}
+    if not to_amqp10:
+        # The encoded bytes do not contain these values; readers find them by these names.
+        names = ("exchange", "routing_key", "redelivered")
+        published = {name: getattr(message, name) for name in names}
+        record |= published if any(published.values()) else {}
     return record, translation.losses
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from amqp10msg.app.inspector.reading import Item
 from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
 from amqp10msg.files.recognition import decode_whole
-from amqp10msg.files.signatures import split_content_header
+from amqp10msg.files.signatures import CONTENT_HEADER_START, split_content_header
 from amqp10msg.message import Message
 from amqp10msg.translate import PROFILES, Circumstances, Translation, to_amqp10, to_basic
 from amqp10msg.wire.errors import DecodeError
@@ -18,7 +18,25 @@ def is_basic(item: Item) -> bool:
     """Return whether an item is an AMQP 0-9-1 message, according to its record or first bytes."""
     if item.record is not None and item.record.content_header is not None:
         return True
-    return item.data[:2] == b"\0\x3c"
+    return item.data.startswith(CONTENT_HEADER_START)
+
+
+def published_names(item: Item, exchange: str, routing_key: str) -> tuple[str, str]:
+    """Return the exchange and the routing key of a 0-9-1 message.
+
+    Args:
+        item: the message; if its record has names, they are returned. The exchange ``""`` of a
+            record is the default exchange, not a missing value.
+        exchange: the exchange if the record has none.
+        routing_key: the routing key if the record has none.
+    """
+    record = item.record
+    if record is None:
+        return exchange, routing_key
+    return (
+        exchange if record.exchange is None else record.exchange,
+        routing_key if record.routing_key is None else record.routing_key,
+    )
 
 
 def read_basic(item: Item, exchange: str = "", routing_key: str = "") -> BasicMessage:
@@ -35,10 +53,8 @@ def read_basic(item: Item, exchange: str = "", routing_key: str = "") -> BasicMe
     data, record = item.data, item.record
     content_header, body = split_content_header(data)
     header = decode_content_header(content_header, limits=Limits())
-    exchange = (record.exchange if record else None) or exchange
-    routing_key = (record.routing_key if record else None) or routing_key
-    redelivered = bool(record and record.redelivered)
-    return BasicMessage(header.properties, body, exchange, routing_key, redelivered)
+    names = published_names(item, exchange, routing_key)
+    return BasicMessage(header.properties, body, *names, bool(record and record.redelivered))
 
 
 def read_message(item: Item) -> Message:

@@ -20,6 +20,7 @@ from amqp10msg.app.inspector.judging import Judged
 from amqp10msg.app.inspector.protocols import (
     encode_message,
     is_basic,
+    published_names,
     read_basic,
     read_message,
     translate,
@@ -122,8 +123,7 @@ class Session:
         return Shown(
             pages.render("inspection.html", **values),
             base64.urlsafe_b64encode(octets).decode().rstrip("="),
-            (item.record and item.record.exchange) or self.exchange,
-            (item.record and item.record.routing_key) or self.routing_key,
+            *published_names(item, self.exchange, self.routing_key),
         )
 
 
