@@ -29,6 +29,7 @@ from amqp10msg.files._resync import (
 )
 from amqp10msg.files._segments import Packet
 from amqp10msg.files.containers import too_large
+from amqp10msg.files.signatures import CONTENT_HEADER_START
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel import decode_value, skip_value
 from amqp10msg.wire.primitives import Described
@@ -501,7 +502,7 @@ def _begins_frame(octets: bytes, protocol: str) -> bool:
         len(octets) >= size + 8
         and octets[0] in BASIC_FRAME_TYPES
         and octets[7 + size] == FRAME_END_OCTET
-        and (octets[0] != HEADER or octets[7:9] == b"\x00\x3c")
+        and (octets[0] != HEADER or octets.startswith(CONTENT_HEADER_START, 7))
     )
 
 
