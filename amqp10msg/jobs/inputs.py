@@ -17,10 +17,12 @@ from typing import Any
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from amqp10msg import files
 from amqp10msg.delivery.filters import Selector
 from amqp10msg.files import Record, stores
+from amqp10msg.files.containers import too_large
 from amqp10msg.files.recognition import decode_whole
 from amqp10msg.files.signatures import PARQUET_MAGIC
 from amqp10msg.files.stores import State, UnknownStoreError
@@ -30,7 +32,7 @@ from amqp10msg.jobs.manifest import list_committed_files
 from amqp10msg.jobs.parquet import PARQUET, ParquetTable, SchemasError
 from amqp10msg.sections import moment_of
 from amqp10msg.wire.errors import DecodeError
-from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
+from amqp10msg.wire.limits import DEFAULT_LIMITS, UNLIMITED, Limits
 from amqp10msg.wire.reprs import readable
 
 #: The columns of messages from files; see `amqp10msg.files.Record`.
@@ -63,6 +65,8 @@ REST_UNREAD_SUFFIX = "what follows is not read"
 #: Appended to a fault that the reader skipped, so that messages may be missing at its offset only.
 SKIPPED_SUFFIX = "messages may be missing here"
 _PROTOCOLS = ("1.0", "0-9-1")
+#: The columns with the parts of a 0-9-1 message.
+BASIC_COLUMNS = ("content_header", "payload")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 #: The default size of a range of a message file, in bytes.
 RANGE_BYTES = 128 << 20
@@ -340,6 +344,12 @@ class Filters:
             return True  # keep the record, because the job will quarantine it
 
 
+def is_binary(kind: pa.DataType) -> bool:
+    """Return whether a column has bytes, as the columns of messages must."""
+    predicates = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+    return any(accepts(kind) for accepts in predicates)
+
+
 def _is_text(kind: pa.DataType) -> bool:
     """Return whether a column has strings, which may be stored in a dictionary."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -369,6 +379,7 @@ class Reading:
         limits: the limits on decompression and on empty records.
         table: the common schema of Parquet input; None for message files.
         column: the column of the encoded messages in Parquet input.
+        limits_empty: whether an option sets the limit on empty records.
     """
 
     max_size: int
@@ -376,6 +387,7 @@ class Reading:
     limits: Limits = DEFAULT_LIMITS
     table: ParquetTable | None = None
     column: str = "wire"
+    limits_empty: bool = False
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Reading:
@@ -388,7 +400,17 @@ class Reading:
                 expansion=positive_option(options, "expansion", default.expansion, "times"),
                 zero_width=positive_option(options, "zeroWidth", default.zero_width, "records"),
             ),
+            limits_empty=bool(limiting_options(options, ["zeroWidth"])),
         )
+
+    def check_schema(self, schema: pa.Schema) -> None:
+        """Raise ValueError if an option does not apply to Parquet input with these columns."""
+        self.filters.check_schema(schema)
+        if self.limits_empty:
+            raise ValueError(
+                "zeroWidth does not apply to Parquet input, whose number of rows is limited by "
+                "expansion: remove the option zeroWidth"
+            )
 
     def batches(
         self, part: Part, guard: Callable[[Part], AbstractContextManager[Any]] = nullcontext
@@ -409,7 +431,7 @@ class Reading:
                 if self.table is None:
                     yield from self._range_batches(item)
                 else:
-                    batches = parquet.batches(item, self.table, self.limits)
+                    batches = self._within_max_size(parquet.batches(item, self.table, self.limits))
                     yield from batches if self.filters == Filters() else self._admitted(batches)
                 if item.identity:
                     # Raise an error if the file was replaced: the output would mix rows of the old
@@ -417,6 +439,29 @@ class Reading:
                     stores.check_unchanged(item.path, item.identity, item.size, item.changed)
                 elif state_before is not None:
                     stores.check_not_truncated(item.path, state_before)
+
+    def _within_max_size(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of Parquet input. Rows with a larger message than allowed get a fault."""
+        for batch in batches:
+            is_large = None if parquet.FAULT in batch.schema.names else self._is_too_large(batch)
+            if is_large is None or not pc.any(is_large, min_count=0).as_py():
+                yield batch
+                continue
+            rest, large = batch.filter(pc.invert(is_large)), batch.filter(is_large)
+            if rest.num_rows:
+                yield rest
+            faults = pa.repeat(too_large(self.max_size), large.num_rows)
+            yield large.append_column(parquet.FAULT, faults)
+
+    def _is_too_large(self, batch: pa.RecordBatch) -> pa.Array | None:
+        """Return whether the message of each row exceeds `max_size`; None without a message."""
+        is_large = None
+        for name in (self.column, *BASIC_COLUMNS):
+            if name in batch.schema.names and is_binary(batch.schema.field(name).type):
+                exceeds = pc.greater(pc.binary_length(batch.column(name)), self.max_size)
+                exceeds = pc.fill_null(exceeds, False)
+                is_large = exceeds if is_large is None else pc.or_(is_large, exceeds)
+        return is_large
 
     def _admitted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of Parquet input that pass the filters, as batches."""
@@ -517,6 +562,11 @@ def positive_option(options: Mapping[str, str], name: str, default: int, unit: s
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"{name} must be a number of {unit}, 1 or more, got {text!r}")
     return int(text)
+
+
+def limiting_options(options: Mapping[str, str], names: Iterable[str]) -> list[str]:
+    """Return the given options of `names` that set a limit: 2^62, the highest value, is none."""
+    return [name for name in names if name in options and int(options[name]) < UNLIMITED.zero_width]
 
 
 def bool_option(options: Mapping[str, str], name: str, *, default: bool) -> bool:

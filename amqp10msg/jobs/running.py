@@ -115,7 +115,8 @@ def run(
             records, as in `amqp10msg.Limits`. ``compression``: the compression of the Parquet
             files, by default ``snappy``. ``protocol``, ``address``, ``since``, ``until`` and
             ``selector``: filters on the messages, as in `amqp10msg.spark.Amqp10`. For Parquet,
-            ``address`` needs a column with this name, and times need ``time`` or ``received``.
+            ``address`` needs a column with this name, times need ``time`` or ``received``, and
+            ``zeroWidth`` is refused, because `expansion` limits the rows.
         workers: the number of processes; with 1, the job runs in this process. None for one process
             per core, or fewer if the input is small.
         progress: called after each part.
@@ -231,11 +232,11 @@ def refuse_existing(output: Output | StoreOutput) -> None:
 
 
 def check_input(job_input: Input, job: Job, reading: Reading) -> None:
-    """Raise ValueError if the job or a filter does not fit the columns of the input."""
+    """Raise ValueError if the job or an option for reading does not fit the input."""
     job.check(job_input.names)
     if job_input.table is not None:
         job.check_types(job_input.table.schema)
-        reading.filters.check_schema(job_input.table.schema)
+        reading.check_schema(job_input.table.schema)
 
 
 def check_mode(mode: str) -> None:

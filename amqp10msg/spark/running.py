@@ -26,6 +26,7 @@ from amqp10msg.jobs.inputs import (
     Reading,
     find_input,
     is_parquet,
+    limiting_options,
     positive_option,
     reject_unknown_options,
 )
@@ -104,7 +105,7 @@ def run(
                 raise
     if job_input is None:
         if form == PARQUET:
-            _reject_filters(settings)
+            _reject_reading_options(settings)
             df = session.read.parquet(source)
         else:
             reader_options = {name: settings[name] for name in READING if name in settings}
@@ -134,13 +135,14 @@ def run(
     return read_stats(path)
 
 
-def _reject_filters(settings: Mapping[str, str]) -> None:
-    """Raise ValueError if an option filters messages: Spark itself reads the Parquet input."""
+def _reject_reading_options(settings: Mapping[str, str]) -> None:
+    """Raise ValueError if an option selects or limits messages: Spark reads the input itself."""
     names = [name for name in FILTERS if name in settings]
+    names += limiting_options(settings, ("maxSize", "expansion", "zeroWidth"))
     if names:
         raise ValueError(
             f"{', '.join(names)}: these options do not apply to Parquet that Spark reads itself: "
-            "filter the DataFrame, and pass it to spark.write"
+            "remove them, filter the DataFrame, and pass it to spark.write"
         )
 
 

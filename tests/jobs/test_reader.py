@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -234,3 +235,96 @@ def test_adjacent_intervals_admit_each_record_once(
 
     assert (time is not None) == sum(interval.admits(record) for interval in intervals)
     assert all(interval.admits(Record(0, b"", "damaged")) for interval in intervals)
+
+
+SIZED = st.lists(st.binary(max_size=12).map(lambda body: Message(body).encode()), max_size=8)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@given(octets=SIZED, max_size=st.integers(1, 20), kind=st.sampled_from(["decode", "validate"]))
+def test_max_size_applies_to_parquet(
+    tmp_path_factory: pytest.TempPathFactory, octets: list[bytes], max_size: int, kind: Any
+) -> None:
+    path = tmp_path_factory.mktemp("sizes") / "a.parquet"
+    pq.write_table(pa.table({"wire": pa.array(octets, pa.binary())}), path)
+    job = Job(kind)
+
+    rows = read(path, job, options={"maxSize": str(max_size)}).read_all().to_pylist()
+
+    large = [one for one in octets if len(one) > max_size]
+    bad = [row for row in rows if row["error_code"] is not None]
+    assert len(octets) == len(rows)
+    # The quarantine has the whole message: nothing is lost.
+    assert large == [row["wire"] for row in bad]
+    text = f"larger than {max_size} bytes"
+    assert all(("unreadable-input", text) == (r["error_code"], r["error_text"]) for r in bad)
+
+
+@pytest.mark.parametrize("name", ["content_header", "payload"])
+def test_max_size_applies_to_each_part_of_a_0_9_1_message(tmp_path: Path, name: str) -> None:
+    header = bytes.fromhex("003c000000000000000000050000")
+    columns = {"content_header": [header] * 2, "payload": [b"hello"] * 2}
+    columns[name] = [columns[name][0] * 9, columns[name][0]]
+    types = {"content_header": pa.large_binary(), "payload": pa.binary()}
+    arrays = {key: pa.array(values, types[key]) for key, values in columns.items()}
+    pq.write_table(pa.table(arrays), tmp_path / "a.parquet")
+
+    job = Job("translate", to="1.0")
+    rows = read(tmp_path / "a.parquet", job, options={"maxSize": "30"}).read_all().to_pylist()
+
+    assert [None, "larger than 30 bytes"] == [row["error_text"] for row in rows]
+
+
+def test_limit_on_empty_records_is_refused_for_parquet(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"wire": ORDERS}), tmp_path / "a.parquet")
+
+    for function in (read, lambda path, **how: run(path, tmp_path / "out", Job("decode"), **how)):
+        with pytest.raises(ValueError, match=r"zeroWidth does not apply to Parquet.*remove"):
+            function(tmp_path / "a.parquet", options={"ZEROWIDTH": "5"})
+    # The highest value is no limit, as --trust-files requests it.
+    options = {"zeroWidth": str(1 << 62), "expansion": str(1 << 62)}
+    assert 5 == read(tmp_path / "a.parquet", options=options).read_all().num_rows
+
+
+HOUR = 3_600_000_000
+MOMENTS = st.none() | st.integers(-9 * 10**9, 9 * 10**9).map(lambda n: n * 1_000_000)
+TIME_TYPES = st.builds(
+    pa.timestamp, st.sampled_from(["s", "ms", "us", "ns"]), st.sampled_from([None, "UTC", "+02:00"])
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@given(
+    rows=st.lists(st.tuples(MOMENTS, MOMENTS, MOMENTS), min_size=1, max_size=5),
+    types=st.tuples(TIME_TYPES, TIME_TYPES),
+    kind=st.sampled_from(["decode", "validate", "profile", "translate"]),
+)
+def test_messages_are_counted_by_times_of_any_type(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[Any], types: Any, kind: Any
+) -> None:
+    """A message without a capture time counts by its creation-time, if the job decodes it."""
+    folder = tmp_path_factory.mktemp("times")
+    per_unit = {"s": 10**6, "ms": 10**3, "us": 1, "ns": 1e-3}
+
+    def column(index: int) -> Any:
+        kind = types[index]
+        values = [
+            None if row[index] is None else round(row[index] / per_unit[kind.unit]) for row in rows
+        ]
+        return pa.array(values, pa.int64()).cast(kind)
+
+    wires = [
+        Message(b"x", creation_time=None if row[2] is None else row[2] // 1000).encode()
+        for row in rows
+    ]
+    table = {"wire": wires, "time": column(0), "received": column(1)}
+    pq.write_table(pa.table(table), folder / "a.parquet")
+
+    job = Job(kind, to="0-9-1") if kind == "translate" else Job(kind)
+    stats = run(folder / "a.parquet", folder / "out", job, workers=1)
+
+    is_decoded = kind in {"decode", "profile"}
+    times = [
+        next((time for time in row[: 2 + is_decoded] if time is not None), None) for row in rows
+    ]
+    assert Counter(time // HOUR for time in times if time is not None) == stats.hours

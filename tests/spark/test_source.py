@@ -188,6 +188,15 @@ def test_invalid_filter_is_an_error(tmp_path: Path, option: str, value: str, tex
         spark.Amqp10({"path": str(tmp_path), option: value}).reader(StructType())
 
 
+@pytest.mark.parametrize("name", ["maxSize", "expansion", "zeroWidth", "selector"])
+def test_reading_option_is_refused_for_parquet_that_spark_reads(tmp_path: Path, name: str) -> None:
+    value = "a = 1" if name == "selector" else "5"
+    arguments = ("hdfs://host/a.parquet", str(tmp_path / "out"), Job("decode"))
+
+    with pytest.raises(ValueError, match=f"{name}: these options do not apply to Parquet"):
+        spark.run(None, *arguments, options={name: value})
+
+
 @pytest.mark.parametrize(
     "options, text",
     [
