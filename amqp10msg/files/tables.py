@@ -312,21 +312,39 @@ def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
+def capture_times(batch: pa.RecordBatch) -> pa.Array | None:
+    """Return the capture time of each row, in microseconds since the Unix epoch.
+
+    It is the first value of the columns `TIME_COLUMNS`, which may be timestamps of any unit, with
+    or without a time zone. Without a time zone, they are UTC.
+
+    Returns:
+        An int64 array, with nulls for rows without a time; None if there is no such column.
+    """
+    import pyarrow as pa  # noqa: PLC0415  (an extra)
+    import pyarrow.compute as pc  # noqa: PLC0415  (an extra)
+
+    columns = [
+        # Nanoseconds are truncated.
+        batch.column(name).cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+        for name in TIME_COLUMNS
+        if name in batch.schema.names and pa.types.is_timestamp(batch.schema.field(name).type)
+    ]
+    return pc.coalesce(*columns) if columns else None
+
+
 def _plain_metadata(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Convert text columns to bytes, and times to integers, in microseconds since the Unix epoch.
+    """Convert text columns to bytes, and the columns of times to one: `capture_times`, as ``time``.
 
     Invalid UTF-8, or a time after the year 9999, in one row would fail the batch otherwise.
     """
     import pyarrow as pa  # noqa: PLC0415  (an extra)
 
+    times = capture_times(batch)
+    batch = batch.select([name for name in batch.schema.names if name not in TIME_COLUMNS])
+    if times is not None:
+        batch = batch.append_column("time", times)
     for index, field in enumerate(batch.schema):
-        if field.name in TIME_COLUMNS:
-            numbers = (
-                batch.column(index).cast(pa.timestamp("us"), safe=False).cast(pa.int64())
-                if pa.types.is_timestamp(field.type)
-                else pa.nulls(batch.num_rows, pa.int64())
-            )
-            batch = batch.set_column(index, pa.field(field.name, pa.int64()), numbers)
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if field.name in _TEXT_COLUMNS and (
             pa.types.is_string(kind) or pa.types.is_large_string(kind)
@@ -414,8 +432,7 @@ def _record_of_row(
         return Record(number, wire, f"{fields['message_format']} is not a message format")
     if wire is None and "protocol" not in fields:
         fields["protocol"] = "0-9-1"
-    times = (row.get(name) for name in TIME_COLUMNS)
-    fields["time"] = next((time for time in times if time is not None), None)
+    fields["time"] = row.get("time")
     source, offset = row.get("source"), row.get("offset")
     origin = None if source is None else f"{source}@{offset or 0}"
     return Record(number, wire, fault or "", origin=origin, **fields)

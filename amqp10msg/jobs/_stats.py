@@ -31,6 +31,11 @@ def _value_counts(array: Any) -> Iterator[tuple[Any, int]]:
     return zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True)
 
 
+def _hours_of(microseconds: Any) -> Any:
+    """Return times in whole hours, rounded towards zero."""
+    return pc.divide(microseconds, _HOUR_MICROSECONDS)
+
+
 _SENDER_LOSS = 2  # the highest result of `_severity`
 
 
@@ -57,7 +62,8 @@ class Stats:
         rules: {error code: count, clause and first location of the quarantined messages}.
         sizes: {bit length of a message's size in bytes: number of messages}; for example, the bit
             length of 128 to 255 is 8.
-        hours: {hours since the Unix epoch: number of messages}.
+        hours: {hours since the Unix epoch: number of messages}, by capture time. Jobs that decode
+            the creation-time count messages without a capture time by it.
         types: {section: {key: {AMQP type of the value: number of messages}}}.
         losses: {(path, action): number of values that translations changed or lost}.
         reasons: {(path, action): (recoverable, reason)} of the losses. If their severity differs,
@@ -112,8 +118,12 @@ class Stats:
             self.sizes[int(power) + 1] += count
 
     def add_times(self, array: Any) -> None:
-        """Count messages by hour, from an array of timestamps in microseconds."""
-        for hour, count in _value_counts(pc.divide(pc.cast(array, pa.int64()), _HOUR_MICROSECONDS)):
+        """Count messages by hour, from an array of timestamps, or of integers, in microseconds."""
+        array = pc.cast(array, pa.int64())
+        # Integer division would round times before 1970 up: count them in the hour they belong to.
+        remainders = pc.subtract(array, pc.multiply(_hours_of(array), _HOUR_MICROSECONDS))
+        hours = pc.subtract(_hours_of(array), pc.less(remainders, 0).cast(pa.int64()))
+        for hour, count in _value_counts(hours):
             self._add_hour(hour, count)
 
     def _add_hour(self, hour: int, count: int) -> None:

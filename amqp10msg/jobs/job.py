@@ -21,8 +21,15 @@ from amqp10msg import columns as arrow
 from amqp10msg import validation
 from amqp10msg.brokers import unknown_name
 from amqp10msg.files.recognition import advice
+from amqp10msg.files.tables import capture_times
 from amqp10msg.jobs._stats import MAPS, Stats
-from amqp10msg.jobs.inputs import REST_UNREAD_SUFFIX, SKIPPED_SUFFIX, common_names
+from amqp10msg.jobs.inputs import (
+    BASIC_COLUMNS,
+    REST_UNREAD_SUFFIX,
+    SKIPPED_SUFFIX,
+    common_names,
+    is_binary,
+)
 from amqp10msg.jobs.parquet import FAULT, OFFSET, SOURCE, UNREAD_PATTERN
 from amqp10msg.jobs.translating import BASIC, Translator
 from amqp10msg.message import Message
@@ -59,7 +66,6 @@ QUARANTINE = pa.schema(
 )
 # The location of a message, if the input has no columns for it: the file and the row number.
 _LOCATION_FIELDS = [pa.field("source", pa.string()), pa.field("offset", pa.int64())]
-_TIME_TYPE = pa.timestamp("us", "UTC")
 # (good rows, quarantined rows)
 _Rows = tuple[pa.RecordBatch, pa.RecordBatch]
 # Columns with the message, or with the fault that replaces it.
@@ -81,8 +87,7 @@ _VIOLATIONS_TYPE = pa.list_(
         ]
     )
 )
-# Predicates for the Arrow types that binary columns, and text columns, of the input may have.
-_IS_BINARY = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+# Predicates for the Arrow types that text columns of the input may have.
 _IS_TEXT = (
     *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null),
     lambda kind: pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type),
@@ -239,7 +244,7 @@ class Job:
         Raises:
             ValueError: the job is invalid, or cannot run on input with these columns.
         """
-        for name in ("content_header", "payload") if self._has_basic_input else (self.column,):
+        for name in BASIC_COLUMNS if self._has_basic_input else (self.column,):
             if name not in names:
                 hint = (
                     ""
@@ -280,7 +285,7 @@ class Job:
             ValueError: a column has the wrong type.
         """
         descriptions = dict.fromkeys(
-            ("content_header", "payload") if self._has_basic_input else (self.column,),
+            BASIC_COLUMNS if self._has_basic_input else (self.column,),
             "the bytes of messages",
         )
         if "fault" in schema.names:
@@ -289,7 +294,7 @@ class Job:
             )
         for name, description in descriptions.items():
             arrow_type = schema.field(name).type
-            predicates = _IS_TEXT if name == "fault" else _IS_BINARY
+            predicates = _IS_TEXT if name == "fault" else (is_binary,)
             if not any(accepts(arrow_type) for accepts in predicates):
                 raise ValueError(
                     f"the column {name!r} has the type {arrow_type}, and must have {description}"
@@ -439,8 +444,8 @@ class Job:
         profile = self.validation_profile
         decoded_rows = decode_column(wire, names_wanted, profile, formats)
         stats.add_sizes(wire)
-        if not _count_times(batch, stats) and "creation_time" in counted:
-            stats.add_times(decoded_rows.column("creation_time"))
+        created = decoded_rows.column("creation_time") if "creation_time" in counted else None
+        _count_times(batch, stats, created)
         if "application_properties" in counted:
             stats.add_types("application_properties", decoded_rows.column("application_properties"))
         fields = _good_schema(tuple(names_wanted))
@@ -491,8 +496,7 @@ class Job:
         wire = batch.column(self.column)
         decoded_rows = decode_column(wire, [*MAPS, "creation_time", *ERRORS])
         stats.add_sizes(wire)
-        if not _count_times(batch, stats):
-            stats.add_times(decoded_rows.column("creation_time"))
+        _count_times(batch, stats, decoded_rows.column("creation_time"))
         for section in MAPS:
             stats.add_types(section, decoded_rows.column(section))
         added = pa.schema([("wire", pa.binary())])
@@ -548,12 +552,20 @@ def _row_faults(batch: pa.RecordBatch) -> pa.Array:
     return pa.repeat("", batch.num_rows)
 
 
-def _count_times(batch: pa.RecordBatch, stats: Stats) -> bool:
-    """Count messages by capture time; return False if the batch has no such column."""
-    if "time" not in batch.schema.names or batch.schema.field("time").type != _TIME_TYPE:
-        return False
-    stats.add_times(batch.column("time"))
-    return True
+def _count_times(batch: pa.RecordBatch, stats: Stats, created: pa.Array | None = None) -> None:
+    """Count messages by capture time, or by their creation-time if they have none.
+
+    Args:
+        batch: the input rows.
+        stats: receives the counts.
+        created: the column ``creation_time`` of the decoded messages; None if it is not decoded.
+    """
+    times = [] if created is None else [created.cast(pa.int64())]
+    captured = capture_times(batch)
+    if captured is not None:
+        times.insert(0, captured)
+    if times:
+        stats.add_times(pc.coalesce(*times))
 
 
 def _column_or_nulls(batch: pa.RecordBatch, name: str, arrow_type: pa.DataType) -> pa.Array:
