@@ -7,6 +7,7 @@ import contextlib
 import json
 import logging
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,11 @@ from amqp10msg.net.bridge import (
     parse_url,
     read_quarantine,
 )
+from amqp10msg.net.bridge.dry import DryRun, dry_run
 from amqp10msg.net.ends.files import append_lines, open_source
 from amqp10msg.net.ends.terms import Oversized, Settle, SourceDelivery, SourceRequest
 from amqp10msg.net.serve import Server
-from amqp10msg.testing import basic_messages
+from amqp10msg.testing import basic_messages, messages
 
 pytestmark = pytest.mark.usefixtures("in_a_folder")
 
@@ -132,6 +134,52 @@ def test_filter_skips_messages_of_a_file(server: Server) -> None:
     )
 
     assert (4, 5) == (counts.accepted, counts.unmatched)
+
+
+def odd_predicate(message: Message | BasicMessage) -> bool:
+    """Accept some messages, change what it tests, and fail for others."""
+    if message.properties is None:
+        raise KeyError("properties")
+    was_set = message.properties.message_id is not None
+    message.properties.message_id = None
+    return was_set
+
+
+FILTERS: list[dict[str, Any]] = [
+    {"match": odd_predicate},
+    {"filter": "JMSPriority > 4"},
+    {"filter": "amqp.correlation_id IS NOT NULL OR a = 1"},
+    {"filter": "CHAR > -1 OR p.user_id <> 'x'", "filter_language": "oasis"},
+]
+
+
+@settings(max_examples=15)
+@given(st.data(), st.sampled_from(["1.0", "0-9-1"]), st.sampled_from(FILTERS))
+def test_dry_run_predicts_the_filter_of_the_bridge(
+    server: Server, data: st.DataObject, protocol: str, how: dict[str, Any]
+) -> None:
+    """Messages that fail in the filter are quarantined for the reason that the dry run states."""
+    source = basic_messages() if protocol == "0-9-1" else messages()
+    sent: list[Any] = data.draw(st.lists(source, min_size=1, max_size=8))
+    ends = f"file:in.jsonl?protocol={protocol}", f"{server.url}/dry"
+
+    async def predict() -> DryRun:
+        spec = RouteSpec(*ends, RouteOptions(**how))
+        return await dry_run(DryRun(spec), len(sent), 0.1)
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        append_lines(Path("in.jsonl"), [line(message) for message in sent])
+        predicted = asyncio.run(predict())
+        counts = asyncio.run(bridged(*ends, max_messages=len(sent), **how))
+        file = Path("quarantine.jsonl")
+        lines = file.read_text().splitlines() if file.exists() else []
+        reasons = Counter(json.loads(text)["description"] for text in lines)
+
+    def of_filter(failures: Counter[str]) -> dict[str, int]:
+        return {text: n for text, n in failures.items() if text.startswith("filter: ")}
+
+    assert (len(sent), counts.unmatched) == (predicted.read, predicted.unmatched)
+    assert of_filter(reasons) == of_filter(predicted.failures)
 
 
 @pytest.mark.parametrize("protocol", ["1.0", "0-9-1"])

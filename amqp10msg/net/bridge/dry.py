@@ -16,6 +16,7 @@ import attrs
 
 from amqp10msg.basic import BasicMessage
 from amqp10msg.message import Message
+from amqp10msg.net.bridge.filtering import evaluate_filter
 from amqp10msg.net.bridge.management import EXCLUSIVE, Queue
 from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.routes import RouteSpec
@@ -102,11 +103,16 @@ class DryRun:
             return
         profile: Any = options.profile
         was_basic = delivery.content_header is not None
+        result = evaluate_filter(options.predicate, delivery)
+        if result.fault:
+            self._count_failure(result.fault, _example_of(delivery))
+            return
+        if not result.passes:
+            self.unmatched += 1
+            return
         try:
+            # Decode again, like the bridge: a hook may have changed the message that it tested.
             message: Any = message_of(delivery)
-            if options.predicate is not None and not options.predicate(message):
-                self.unmatched += 1
-                return
             names = losses_of_names(spec.source, spec.target, options, delivery)
             if spec.source.protocol == spec.target.protocol:
                 if _has_foreign_user_id(message, user):
@@ -119,15 +125,7 @@ class DryRun:
             translation = translate(message, profile, circumstances=circumstances)
             octets = translation.message.encode() if was_basic else delivery.octets
         except AmqpError as error:
-            raw = None if was_basic or not delivery.octets else delivery.octets[:_MAX_EXAMPLE]
-            self._count_failure(
-                str(error), Example(f"begins with {delivery.raw[:32].hex(' ')}", raw)
-            )
-            return
-        except Exception as error:  # noqa: BLE001  (raised by a hook)
-            self._count_failure(
-                f"filter: {error!r}", Example(f"begins with {delivery.raw[:32].hex(' ')}")
-            )
+            self._count_failure(str(error), _example_of(delivery))
             return
 
         def make_example() -> Example:
@@ -175,6 +173,13 @@ class DryRun:
     def losing(self) -> int:
         """Number of messages that would lose data or could not be sent."""
         return self.read - self.lossless_count - self.unmatched
+
+
+def _example_of(delivery: SourceDelivery) -> Example:
+    """Return the example for a message that cannot be sent, with its AMQP 1.0 bytes."""
+    is_amqp10 = delivery.content_header is None and delivery.octets
+    raw = delivery.octets[:_MAX_EXAMPLE] if is_amqp10 else None
+    return Example(f"begins with {delivery.raw[:32].hex(' ')}", raw)
 
 
 def _describe_publishing(delivery: SourceDelivery) -> str:

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 
 from amqp10msg.net.bridge.context import RouteContext
 from amqp10msg.net.bridge.ending import Ending
+from amqp10msg.net.bridge.filtering import evaluate_filter
 from amqp10msg.net.bridge.matcher import Matcher, as_amqp10
 from amqp10msg.net.bridge.reconnecting import ClosingLinks
 from amqp10msg.net.bridge.records import Records
 from amqp10msg.net.bridge.refusals import Refusals
-from amqp10msg.net.bridge.sending import message_of
 from amqp10msg.net.bridge.settlement import SETTLE_BY_ACTION, Settlement
 from amqp10msg.net.bridge.source_end import SourceEnd
 from amqp10msg.net.bridge.target_end import TargetEnd
@@ -191,24 +191,19 @@ class Intake:
 
     def _passes_filter(self, delivery: SourceDelivery) -> bool:
         """Whether a message passes the filter. If not, apply `RouteOptions.unmatched`."""
-        predicate, counts = self._context.options.predicate, self._context.statistics
-        if predicate is None:
-            return True
-        try:
-            message = message_of(delivery)
-            passes = predicate(message)
-            if passes:
-                self._unset_names = None
-            elif self._unset_names is not None and counts.unmatched < _MAX_UNMATCHED_CHECKED:
-                self._unset_names.add(as_amqp10(message))
-        except Exception as error:  # noqa: BLE001  (a hook's error quarantines the message)
-            outcome = Outcome("untranslatable", "", f"filter: {error}", final=True)
+        counts = self._context.statistics
+        result = evaluate_filter(self._context.options.predicate, delivery)
+        if result.fault:
+            outcome = Outcome("untranslatable", "", result.fault, final=True)
             self._refusals.refuse(delivery, outcome)
-            return False
-        if not passes:
+        elif result.passes:
+            self._unset_names = None
+        else:
+            if self._unset_names is not None and counts.unmatched < _MAX_UNMATCHED_CHECKED:
+                self._unset_names.add(as_amqp10(result.message))
             counts.unmatched += 1
             self._settle_unmatched(delivery)
-        return passes
+        return result.passes
 
     def warn_of_unset_names(self) -> None:
         """If no message passed the filter, log the names in it that are set in no message."""
