@@ -23,6 +23,7 @@ _COUNTERS = (
     ("dropped", "Messages that the hook dropped.", "dropped"),
     ("missed", "Messages of a stream removed by its retention before they were read.", "missed"),
     ("skipped", "Positions of a stream for which the broker delivered nothing.", "skipped"),
+    ("stuck", "Messages refused many times that may be too large for the target.", "stuck"),
     ("left", "Messages too large for memory and for the folder.", "left"),
     ("source_lost", "Lost connections of the source.", "source_lost"),
     ("target_lost", "Lost connections of the target.", "target_lost"),

@@ -27,6 +27,9 @@ _DELETED_QUEUE_OUTCOMES = {"returned", "released"}
 #: Kinds of outcome by which a full target refuses a message. Such a refusal does not count as an
 #: attempt to send the message.
 _FULL_TARGET_OUTCOMES = {"nacked", "full"}
+#: Refusals by a full target after which a message is reported, because it may be too large for the
+#: target. With the default backoff, they take about 25 seconds.
+_STUCK_TRIES = 12
 
 
 class MissingTarget:
@@ -116,6 +119,7 @@ class Refusals:
         self._settlement = settlement
         self._on_retry_due = on_retry_due
         self.missing_target = MissingTarget(context.target, context.options, context.log)
+        self._largest_accepted = 0  # size in bytes of the largest message that the target accepted
         self.quarantine_queue: QuarantineQueue | None = None
         if context.options.quarantine_queue is not None:
             self.quarantine_queue = QuarantineQueue(
@@ -170,10 +174,50 @@ class Refusals:
         patient = options.patience is None or now - delivery.first_refused_at < options.patience
         if delivery.attempts >= options.attempts or not patient:
             return False
+        if outcome.kind in _FULL_TARGET_OUTCOMES and delivery.tries >= _STUCK_TRIES:
+            self._report_stuck(delivery, outcome)
         due = now + backoff_delay(options, delivery.tries - 1)
         self._context.unsettled.pending.hold(delivery, due)
         loop.call_at(due, self._on_retry_due)
         return True
+
+    def note_accepted(self, size: int) -> None:
+        """Record that the target accepted a message of `size` bytes."""
+        self._largest_accepted = max(self._largest_accepted, size)
+
+    def _report_stuck(self, delivery: SourceDelivery, outcome: Outcome) -> None:
+        """Log a message that a full target keeps refusing, if it may be too large for the target.
+
+        A message that alone exceeds the capacity of a target gets the same outcome as a message
+        for which there is no room now, and is retried without end. It is reported once, unless the
+        target accepted a larger message. Until the target has accepted any message, it is probably
+        full: only one message is reported.
+        """
+        counts = self._context.statistics
+        is_first = not counts.stuck or self._largest_accepted > 0
+        if delivery.reported_stuck or delivery.size <= self._largest_accepted or not is_first:
+            return
+        delivery.reported_stuck = True
+        counts.stuck += 1
+        accepted = (
+            f"the largest message that it accepted has {self._largest_accepted:,} bytes"
+            if self._largest_accepted
+            else "it has accepted no message"
+        )
+        refusal = outcome.description or outcome.condition or outcome.kind
+        patience = self._context.options.patience
+        advice = (
+            "give the bridge a patience, after which the message is quarantined"
+            if patience is None
+            else f"wait: the bridge gives up on it after its patience of {patience:g} s"
+        )
+        why = (
+            f"the target refused the message {delivery.tries} times ({refusal}), and {accepted}: "
+            f"the message may be too large for it; raise the target's limit, or {advice}"
+        )
+        self._context.log(
+            "message-stuck", logging.WARNING, size=delivery.size, reason=outcome.kind, why=why
+        )
 
     def _settle_quarantined(self, delivery: SourceDelivery, outcome: Outcome) -> None:
         """Settle a delivery that the quarantine queue has accepted."""

@@ -19,6 +19,12 @@ _UNCOUNTED = "could not be counted"
 # Why messages were missed, or left at the source or returned to it.
 _RETURNED = "the route was stopped, or the connection to the source was lost"
 _RETENTION = "the retention of the stream removed it before it was read"
+#: What `Statistics.stuck` means.
+_STUCK = (
+    "the target refused it as if it were full, and had accepted no message of its size: it may be "
+    "too large for the target (message-stuck in the log); raise the target's limit, or give a "
+    "patience, after which it is quarantined"
+)
 _NO_ROOM = "it is larger than max_message, and the folder of large messages is full (max_large)"
 
 
@@ -170,6 +176,9 @@ def route_parts(name: str, stats: Statistics) -> list[Part]:
     if fates:
         columns = {"reason": "", "result": "", "messages": "n", "meaning": ""}
         parts.append(table(f"Not moved: {name}", columns, fates, most=None))
+    if stats.stuck:
+        columns = {"messages": "n", "meaning": ""}
+        parts.append(table(f"Refused many times: {name}", columns, [(f"{stats.stuck:,}", _STUCK)]))
     if stats.losses:
         rows = [(path, action, f"{n:,}") for (path, action), n in stats.losses.most_common()]
         columns = {"path": "", "action": "", "messages": "n"}

@@ -101,7 +101,7 @@ class Latency:
 _SUMMED_ATTRIBUTES = (
     *("received", "redelivered", "accepted", "octets", "duplicates", "dropped", "unmatched"),
     *("quarantined", "requeued", "rejected", "refused", "losses", "missed", "skipped"),
-    *("source_lost", "target_lost"),
+    *("stuck", "source_lost", "target_lost"),
     *("unreachable", "latency", "seconds", "busy"),
 )
 
@@ -127,6 +127,8 @@ class Statistics:
         skipped: positions of a stream for which the broker delivered no message: the broker's own
             entries, or messages that it delivers only over its stream protocol.
         refused: refusals by the target, by reason. A message counts once per refusal.
+        stuck: messages that a full target refused many times and that may be too large for it,
+            also if it accepted them later.
         losses: values that the translation changed or dropped, by path and action.
         source_lost: times that the connection to the source ended.
         target_lost: times that the connection to the target ended.
@@ -169,6 +171,7 @@ class Statistics:
     missed: int = 0
     skipped: int = 0
     refused: Counter[str] = attrs.Factory(Counter)
+    stuck: int = 0
     losses: Counter[tuple[str, str]] = attrs.Factory(Counter)
     source_lost: int = 0
     target_lost: int = 0

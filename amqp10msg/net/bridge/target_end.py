@@ -181,6 +181,7 @@ class TargetEnd:
             missing_target.mark_present()
             accepted += 1
             counts.octets += delivery.size
+            self._refusals.note_accepted(delivery.size)
             self._settlement.settle_soon(delivery, Settle.ACCEPT, outcome)
         if accepted:
             self._pending.count_accepted(accepted)

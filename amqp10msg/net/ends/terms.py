@@ -139,6 +139,7 @@ class SourceDelivery:
         received_at: time of arrival, in seconds of the event loop's clock.
         sent_at: time of the latest attempt to send the message, on the same clock.
         first_refused_at: time of the first refusal, on the same clock; 0.0 without a refusal.
+        reported_stuck: whether the log reports that the target keeps refusing the message.
         identity: the message-id with its type, if the route removes duplicates; otherwise None.
         size: size of the message in bytes, without `large`.
     """
@@ -162,6 +163,7 @@ class SourceDelivery:
     received_at: float = 0.0
     sent_at: float = 0.0
     first_refused_at: float = 0.0
+    reported_stuck: bool = False
     identity: str | None = None
     size: int = attrs.field(init=False)
 
