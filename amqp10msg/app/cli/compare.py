@@ -8,7 +8,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
@@ -28,7 +28,9 @@ _VERDICTS = {
     "equal": "equal",
     "other_bytes": "equal with other bytes",
     "different": "different",
-    "unpaired": "without a counterpart",
+    "missing_from_a": "missing from A",
+    "missing_from_b": "missing from B",
+    "duplicate": "duplicate",
     "unreadable": "not readable",
 }
 #: The sections outside of the bare message (Part 3, 3.2), as the paths of differences name them.
@@ -49,7 +51,7 @@ _COLORS = {"added": "green", "removed": "red", "changed": "yellow", "reordered":
 Examples:
   amqp10msg compare message.bin recorded.jsonl.gz:3
   amqp10msg compare messages.jsonl recorded.jsonl.gz --json
-  amqp10msg compare --by message-id --bare messages.jsonl recorded.jsonl.gz
+  amqp10msg compare --by position --bare messages.jsonl recorded.jsonl.gz
   amqp10msg compare 005375a00178 005375b00000000178
 """
 )
@@ -65,11 +67,12 @@ Examples:
 @click.option(
     "--by",
     "pairing",
-    type=click.Choice(["position", "message-id"]),
-    default="position",
+    type=click.Choice(["auto", "message-id", "position"]),
+    default="auto",
     show_default=True,
-    help="How to pair messages: by their position in A and B, or by their message-id. message-id "
-    "keeps the messages of B in memory.",
+    help="How to match messages: by message-id; by their position in A and B; or auto: by "
+    "message-id, and those without one by their bytes, then by position. Only position does not "
+    "keep all messages in memory.",
 )
 @click.option(
     "--bare",
@@ -107,22 +110,25 @@ def compare(
     """Show which fields of messages differ.
 
     A and B are files, directories, hex or base64, or - for standard input; FILE:LINE and
-    FILE@OFFSET select one message of a file. If they contain several messages, the first message of
-    A is compared with the first message of B, and so on. --by message-id compares messages with
-    equal ids instead: messages with the same id, or without an id, in their order.
+    FILE@OFFSET select one message of a file. If they contain several messages, those with equal
+    message-ids are compared. Messages without an id are matched by equal bytes, then by equal
+    content, and the rest in their order. The last lines count how many were matched in which way.
+    A message that only A or B has is missing from the other; if its own file has the same id, or
+    without an id the same content, before, it is a duplicate.
 
     The command prints each field, entry or item that only one message has, or that differs in value
     or AMQP type. Messages with equal content may still have different bytes, because AMQP has
     several encodings for a value: the command prints the offset of the first different byte.
 
-    The exit status is 0 if all messages have equal content, and 1 if one differs, has no
-    counterpart or cannot be read.
+    The exit status is 0 if all messages have equal content, and 1 if one differs, is missing or a
+    duplicate, or cannot be read.
     """
     from amqp10msg.app.cli._input import Inputs
 
     if first == second == "-":
         raise click.UsageError("A and B cannot both be standard input")
     counts = dict.fromkeys(_VERDICTS, 0)
+    matched = dict.fromkeys(_WAYS, 0)
     sizes = {"A": 0, "B": 0}
     colored = use_color(color)
 
@@ -135,12 +141,13 @@ def compare(
             click.echo(click.style(line, fg=_COLORS.get(name)) if colored else line, color=colored)
 
     groups = _Groups()
-    pairs = _PAIRINGS[pairing]
     with Inputs((first,), form) as old, Inputs((second,), form) as new:
-        for before, after in pairs(old.messages(), new.messages()):
-            sizes["A"] += before is not None
-            sizes["B"] += after is not None
-            pair = _Pair(before, after, is_bare=is_bare)
+        for match in _match_messages(old.messages(), new.messages(), pairing, is_bare=is_bare):
+            sizes["A"] += match.before is not None
+            sizes["B"] += match.after is not None
+            if match.way:
+                matched[match.way] += 1
+            pair = _Pair(match, is_bare=is_bare)
             counts[pair.verdict] += 1
             if is_grouped and not pair.fault:
                 groups.add(pair)
@@ -150,7 +157,7 @@ def compare(
         show(group.as_json, group.lines())
     total = sum(counts.values())
     if as_json:
-        summary = {"pairs": total, **counts, "messages": sizes}
+        summary = {"pairs": total, **counts, "messages": sizes, "matched": matched}
         if groups.left_out:
             summary["differences_left_out"] = groups.left_out
         click.echo(json.dumps({"summary": summary}))
@@ -160,50 +167,185 @@ def compare(
             click.echo(f"{text} left out: compare without --group to see them")
         parts = [f"{count:,} {_VERDICTS[name]}" for name, count in counts.items() if count]
         click.echo(f"{plural(total, 'pair')} of messages: {', '.join(parts)}")
+        if max(sizes.values()) > 1:
+            ways = [f"{count:,} by {way}" for way, count in matched.items() if count]
+            click.echo(f"matched: {', '.join(ways) or 'none'}")
         if sizes["A"] != sizes["B"]:
             click.echo(f"A has {plural(sizes['A'], 'message')}, B has {sizes['B']:,}")
     equal = counts["equal"] + (0 if is_exact else counts["other_bytes"])
     return int(equal < total)
 
 
-_ItemPairs: TypeAlias = "Iterator[tuple[Item | None, Item | None]]"
+#: How messages can be matched, in the order in which --by auto tries them.
+_WAYS = ("message-id", "bytes", "content", "position")
 
 
-def _pair_by_position(old: Iterable[Item], new: Iterable[Item]) -> _ItemPairs:
-    """Yield the first item of `old` with the first of `new`, and so on."""
-    return zip_longest(old, new)
+@attrs.frozen
+class _Match:
+    """A message of A and the message of B to compare it with; one of them may be missing.
 
-
-def _pair_by_message_id(old: Iterable[Item], new: Iterable[Item]) -> _ItemPairs:
-    """Yield items with equal message-ids, in the order of `old`; then the items left of `new`.
-
-    The n-th item of `old` with an id is paired with the n-th item of `new` that has it. An item
-    that cannot be read has no counterpart.
+    Attributes:
+        before: the message of A.
+        after: the message of B.
+        way: one of `_WAYS`; empty if one message is missing.
+        original: if one message is missing: the source of an earlier message in the same file that
+            the other one repeats; empty if there is none.
     """
-    waiting: dict[object, deque[Item]] = {}
-    for item in new:
-        waiting.setdefault(_message_id_of(item), deque()).append(item)
-    for item in old:
-        key = _message_id_of(item)
-        candidates = None if key is _UNREADABLE else waiting.get(key)
-        yield item, candidates.popleft() if candidates else None
-    for items in waiting.values():
-        for item in items:
-            yield None, item
+
+    before: Item | None
+    after: Item | None
+    way: str = ""
+    original: str = ""
 
 
-_PAIRINGS = {"position": _pair_by_position, "message-id": _pair_by_message_id}
-# The key of items that cannot be read.
-_UNREADABLE = object()
+class _Candidate:
+    """A message that is to be matched.
+
+    Attributes:
+        item: the message.
+        message_id: its id with the type; None without an id.
+        has_no_id: whether it can be decoded and has no id.
+        exact: a digest of its bytes, or of those of the bare message.
+        content: a digest of its content, which does not depend on the encoding.
+        partner: the matched message of the other file.
+        way: how it was matched, one of `_WAYS`; empty if it was not.
+        original: as in `_Match`.
+    """
+
+    def __init__(self, item: Item, *, is_bare: bool) -> None:
+        self.item = item
+        self.partner: _Candidate | None = None
+        self.way = self.original = ""
+        self.message_id: object = None
+        octets = item.data
+        try:
+            message = _decode(item)
+            octets = message.bare if is_bare else octets
+            if message.message_id is not None:
+                self.message_id = (type(message.message_id), message.message_id)
+            is_readable = True
+        except _UnreadableError:
+            is_readable = False
+        self.has_no_id = is_readable and self.message_id is None
+        self.exact = self.content = hashlib.sha256(octets).digest()
+        if self.has_no_id:
+            self.content = _content_digest(octets) or self.exact
+
+    @property
+    def identity(self) -> object:
+        """What a duplicate of the message has in common with it."""
+        return self.content if self.message_id is None else self.message_id
 
 
-def _message_id_of(item: Item) -> object:
-    """Return a message's id with its type, None without an id, or `_UNREADABLE`."""
+def _content_digest(octets: bytes) -> bytes | None:
+    """Return a digest of the content of a message; None if no notation can express it."""
+    from amqp10msg import notation
+    from amqp10msg.files.recognition import decode_whole
+
     try:
-        message_id = _decode(item).message_id
-    except _UnreadableError:
-        return _UNREADABLE
-    return None if message_id is None else (type(message_id), message_id)
+        text = json.dumps(notation.to_typed(decode_whole(octets)))
+    except (AmqpError, ValueError):
+        return None
+    return hashlib.sha256(text.encode(errors="surrogatepass")).digest()
+
+
+def _match_messages(
+    old: Iterable[Item], new: Iterable[Item], pairing: str, *, is_bare: bool
+) -> Iterator[_Match]:
+    """Yield the messages of A with their counterparts, in the order of A; then the rest of B.
+
+    Args:
+        old: the messages of A.
+        new: the messages of B.
+        pairing: a value of --by.
+        is_bare: whether only the bare messages are compared.
+    """
+    if pairing == "position":
+        for before, after in zip_longest(old, new):
+            is_pair = before is not None and after is not None
+            yield _Match(before, after, "position" if is_pair else "")
+        return
+    first, second = ([_Candidate(item, is_bare=is_bare) for item in items] for items in (old, new))
+    if pairing == "auto" and len(first) == len(second) == 1:
+        yield _Match(first[0].item, second[0].item, "position")
+        return
+    # Of several messages with the same id, those with equal bytes are matched first.
+    for key_of, way in _KEYS:
+        if pairing == "auto" or way == "message-id":
+            _match_equal(first, second, key_of, way)
+    for side in (first, second):
+        _find_duplicates(side, has_content=pairing == "auto")
+    _match_in_order(first, second)
+    for candidate in first:
+        partner = candidate.partner
+        after = None if partner is None else partner.item
+        yield _Match(candidate.item, after, candidate.way, candidate.original)
+    for candidate in second:
+        if candidate.partner is None:
+            yield _Match(None, candidate.item, original=candidate.original)
+
+
+#: The functions that return a key of a message, by which it is matched in the given way. The key
+#: None is not matched. A message with an id is matched by nothing else. Each message that cannot
+#: be read is reported by itself.
+_KEYS: tuple[tuple[Callable[[_Candidate], object], str], ...] = (
+    (lambda one: None if one.message_id is None else (one.message_id, one.exact), "message-id"),
+    (lambda one: one.message_id, "message-id"),
+    (lambda one: one.exact if one.has_no_id else None, "bytes"),
+    (lambda one: one.content if one.has_no_id else None, "content"),
+)
+
+
+def _match_equal(
+    first: list[_Candidate],
+    second: list[_Candidate],
+    key_of: Callable[[_Candidate], object],
+    way: str,
+) -> None:
+    """Match the unmatched messages with equal keys, in their order."""
+    waiting: dict[object, deque[_Candidate]] = {}
+    for candidate in second:
+        if candidate.partner is None and (key := key_of(candidate)) is not None:
+            waiting.setdefault(key, deque()).append(candidate)
+    for candidate in first:
+        key = key_of(candidate)
+        if candidate.partner is None and key is not None and waiting.get(key):
+            _join(candidate, waiting[key].popleft(), way)
+
+
+def _find_duplicates(side: list[_Candidate], *, has_content: bool) -> None:
+    """Set `original` of the unmatched messages that repeat another message of the same file.
+
+    Without `has_content`, only messages with an id are duplicates.
+    """
+    originals: dict[object, _Candidate] = {}
+    # A matched message is the original, even if the duplicate is before it in the file.
+    for candidate in sorted(side, key=lambda one: one.partner is None):
+        if candidate.message_id is None and not has_content:
+            continue
+        original = originals.setdefault(candidate.identity, candidate)
+        if candidate.partner is None and original is not candidate:
+            candidate.original = original.item.source
+
+
+def _match_in_order(first: list[_Candidate], second: list[_Candidate]) -> None:
+    """Match the remaining readable messages that have no id and are no duplicates, in order."""
+    remaining = (
+        [
+            candidate
+            for candidate in side
+            if candidate.partner is None and candidate.has_no_id and not candidate.original
+        ]
+        for side in (first, second)
+    )
+    for one, other in zip(*remaining, strict=False):
+        _join(one, other, "position")
+
+
+def _join(one: _Candidate, other: _Candidate, way: str) -> None:
+    """Make two messages counterparts of each other."""
+    one.partner, other.partner = other, one
+    one.way = other.way = way
 
 
 class _Pair:
@@ -215,19 +357,17 @@ class _Pair:
         differences: the differences in content.
     """
 
-    def __init__(self, before: Item | None, after: Item | None, *, is_bare: bool = False) -> None:
+    def __init__(self, match: _Match, *, is_bare: bool = False) -> None:
+        before, after = match.before, match.after
+        self._way = match.way
         self._sources = [item.source for item in (before, after) if item is not None]
         self.fault = ""
         self._offset: int | None = None
         self._is_bare = is_bare
         self.differences: list[Difference] = []
-        self.verdict = "unpaired"
+        self.verdict = "different"
         if before is None or after is None:
-            missing = "A" if before is None else "B"
-            self.fault = f"{missing} has no such message"
-            if (alone := before or after) is not None and alone.fault:
-                self.fault = f"{self.fault}, and {alone.fault}"
-                self.verdict = "unreadable"
+            self._describe_single(match)
             return
         try:
             messages = _decode(before), _decode(after)
@@ -248,6 +388,20 @@ class _Pair:
         if encoded[0] != encoded[1]:
             self._offset = _first_difference(*encoded)
         self.verdict = "equal" if self._offset is None else "other_bytes"
+
+    def _describe_single(self, match: _Match) -> None:
+        """Set the verdict and the fault for a message without a counterpart."""
+        missing = "A" if match.before is None else "B"
+        self.verdict, self.fault = f"missing_from_{missing.lower()}", f"missing from {missing}"
+        if match.original:
+            self.verdict, self.fault = "duplicate", f"duplicate of {match.original}"
+        alone = match.before or match.after
+        try:
+            if alone is not None:
+                _decode(alone)
+        except _UnreadableError as error:
+            reason = str(error).removeprefix(f"{alone.source}: ") if alone is not None else ""
+            self.verdict, self.fault = "unreadable", f"{self.fault}, and {reason}"
 
     @property
     def names(self) -> str:
@@ -279,6 +433,8 @@ class _Pair:
     def as_json(self) -> dict[str, Any]:
         """Return the object that --json prints for the pair."""
         record: dict[str, Any] = {"sources": self.sources, "verdict": self.verdict}
+        if self._way:
+            record["matched_by"] = self._way
         if self.fault:
             return record | {"error": self.fault}
         if self._offset is not None:
