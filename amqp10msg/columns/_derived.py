@@ -12,11 +12,14 @@ from amqp10msg.columns._decode import decode
 from amqp10msg.columns._schema import COMPUTED_COLUMNS, SCHEMA
 from amqp10msg.wire.errors import EncodeError
 
-# Columns that repeat the contents of other columns, and are not written to messages.
-_REDUNDANT_COLUMNS = (
-    *("body_sections", "body_text", "body_value"),
-    *(name for name, column in COMPUTED_COLUMNS.items() if column.repeats_content),
-)
+# Columns that repeat the contents of other columns, and are not written to messages; and the
+# columns that determine them.
+_REDUNDANT_COLUMNS: dict[str, tuple[str, ...]] = {
+    "body_sections": ("body", "body_kind", "body_lengths"),
+    "body_text": ("body", "body_kind", "body_json"),
+    "body_value": ("body_kind", "body_json"),
+    **{name: column.inputs for name, column in COMPUTED_COLUMNS.items() if column.repeats_content},
+}
 #: Message-id and correlation-id, whose types are in columns ``…_type``.
 _IDENTIFIER_COLUMNS = tuple(name[:-5] for name in SCHEMA.names if name.endswith("_id_type"))
 #: The timestamps, which also have columns ``…_ms``.
@@ -71,10 +74,21 @@ def check_repeated(part: pa.RecordBatch, messages: Sequence[pa.Array], first_row
             [cell is not None and cell != actual for cell, actual in cells], pa.bool_()
         )
         problem = f"the other columns of the row encode to a message with another {name}"
-        hint = "add body_lengths" if name == "body_sections" else "add body, or body_json"
-        _reject_first(
-            is_bad, first_row, name, f"{problem}: {hint} and body_kind, or drop the column"
-        )
+        _reject_first(is_bad, first_row, name, f"{problem}: {_advice(name, part.schema.names)}")
+
+
+def _advice(name: str, present: Sequence[str]) -> str:
+    """Return what to do about a repeated column that differs from the message.
+
+    Args:
+        name: the column.
+        present: the names of all columns of the rows.
+    """
+    inputs = _REDUNDANT_COLUMNS[name]
+    missing = [column for column in inputs if column not in present]
+    if missing:
+        return f"add {' and '.join(missing)}, from which it is computed, or drop the column"
+    return f"it is computed from {' and '.join(inputs)}: correct one of them, or drop the column"
 
 
 def _agrees_with_body(part: pa.RecordBatch, name: str) -> bool:

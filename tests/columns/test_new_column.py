@@ -16,6 +16,13 @@ from tests.package_copy import copy_package, run_python
 pytest.importorskip("pyarrow")
 
 ENTRY = """    _computed(
+        "subject_size",
+        pa.int32(),
+        "the size of the subject, in bytes",
+        ("subject",),
+        pc.binary_length,
+    ),
+    _computed(
         "body_size",
         pa.int32(),
         "the size of the data sections, in bytes; null for other bodies",
@@ -35,17 +42,25 @@ array = pa.array(messages, pa.binary())
 sized = columns.decode(array, ["subject", "body_size"])
 both = columns.decode(array.slice(0, 2), ["body", "body_kind", "body_json", "body_size", "subject"])
 wrong = both.set_column(3, "body_size", pa.array([4, None], pa.int32()))
-try:
-    columns.encode(wrong)
-    problem = ""
-except ValueError as error:
-    problem = str(error)
+sizes = pa.array([5, None], pa.int32())
+
+
+def problem_of(batch):
+    try:
+        columns.encode(batch)
+        return ""
+    except ValueError as error:
+        return str(error)
+
+
 json.dump(
     {
         "rows": sized.to_pylist(),
         "comment": columns.schema_of("body_size").field(0).metadata[b"comment"].decode(),
         "again": [one.as_py() == octets for one, octets in zip(columns.encode(both), messages)],
-        "problem": problem,
+        "problem": problem_of(wrong),
+        "other": problem_of(both.append_column("subject_size", sizes)),
+        "lacking": problem_of(pa.record_batch({"message_id": ["a", "b"], "subject_size": sizes})),
     },
     sys.stdout,
 )
@@ -71,6 +86,22 @@ def test_column_is_decoded_and_compared(copy: Path) -> None:
     assert answer["comment"].startswith("the size of the data sections")
     assert [True, True] == answer["again"]
     assert answer["problem"].startswith("row 0: body_size: the other columns of the row encode to")
+    assert answer["problem"].endswith(
+        "another body_size: it is computed from body: correct one of them, or drop the column"
+    )
+
+
+def test_hint_names_the_columns_that_the_column_is_computed_from(copy: Path) -> None:
+    answer: dict[str, Any] = json.loads(run_python(copy, "-c", PROGRAM))
+
+    start = "row 0: subject_size: the other columns of the row encode to a message with another"
+    assert (
+        f"{start} subject_size: it is computed from subject: correct one of them, or drop the "
+        in (answer["other"])
+    )
+    assert answer["lacking"] == (
+        f"{start} subject_size: add subject, from which it is computed, or drop the column"
+    )
 
 
 def test_job_writes_the_column(copy: Path) -> None:
