@@ -51,67 +51,6 @@ SeriesName: TypeAlias = Literal[
 ]
 
 
-@attrs.frozen
-class Series:
-    """A release series of RabbitMQ. The behaviour of some series was recorded with brokers.
-
-    Attributes:
-        name: the version, such as ``4.1``.
-        follows: the recorded series that has the same behaviour.
-        basis: the evidence that it has the same behaviour as `follows`.
-        has_streams: whether its streams also behave like the streams of `follows`.
-        has_sql: whether it supports SQL filter expressions for streams.
-    """
-
-    name: str
-    follows: str
-    basis: str
-    has_streams: bool = True
-    has_sql: bool = False
-
-    @property
-    def is_recorded(self) -> bool:
-        """Whether its behaviour was recorded, instead of inferred."""
-        return self.follows == self.name
-
-
-#: The series by name. ``4`` is the newest series of version 4 that this library supports.
-RABBITMQ: Mapping[str, Series] = {
-    series.name: series
-    for series in (
-        Series("3.10", "3.10", "recorded, 3.10.8"),
-        Series(
-            "3.13",
-            "3.10",
-            "by its sources, the plugin converts as that of 3.10 does; streams do not",
-            has_streams=False,
-        ),
-        Series("4.0", "4.0", "recorded, 4.0.5"),
-        Series("4.1", "4.0", "by its sources, it has none of the changes of 4.2"),
-        Series(
-            "4.2",
-            "4.3",
-            "by its sources, unset durable fields mean not durable, and a reply-to is an address, "
-            "as in 4.3; by its documentation, queues count deliveries as in 4.0, so that they have "
-            "a profile of their own; other differences are unknown",
-            has_sql=True,
-        ),
-        Series("4.3", "4.3", "recorded, 4.3.6", has_sql=True),
-        Series("4", "4.3", "the newest known series", has_sql=True),
-    )
-}
-
-
-def stream_start(text: str) -> str | int | None:
-    """Parse the position at which to start reading a stream; None if `text` is invalid.
-
-    A position is a named offset, an interval, or a number.
-    """
-    if text.isascii() and text.isdecimal():
-        return int(text)
-    return text if text in STREAM_PLACES or INTERVAL.fullmatch(text) else None
-
-
 def unknown_name(kind: str, name: object, names: Iterable[str]) -> str:
     """Return the error text for an unknown name, with the most similar name and all names.
 
@@ -137,6 +76,9 @@ class ByName(Mapping[str, T]):
         values: the values by name.
         aliases: the name in `values` for each alias; None for no aliases.
         kind: what the names name, for the error.
+
+    Raises:
+        ValueError: an alias stands for a name that is not in `values`.
     """
 
     def __init__(
@@ -147,7 +89,11 @@ class ByName(Mapping[str, T]):
         kind: str = "profile",
     ) -> None:
         self._values = dict(values)
-        by_alias = {alias: values[name] for alias, name in (aliases or {}).items()}
+        by_alias = {}
+        for alias, name in (aliases or {}).items():
+            if name not in self._values:
+                raise ValueError(f"{alias} stands for an {unknown_name(kind, name, self._values)}")
+            by_alias[alias] = self._values[name]
         self._by_any_name = by_alias | self._values
         self._kind = kind
 
@@ -188,6 +134,80 @@ class ByName(Mapping[str, T]):
 def _sort_key(name: str) -> tuple[bool, str]:
     """Return the sort key of a name for `ByName.names`."""
     return name.startswith("rabbitmq-"), name
+
+
+@attrs.frozen
+class Series:
+    """A release series of RabbitMQ. The behaviour of some series was recorded with brokers.
+
+    Attributes:
+        name: the version, such as ``4.1``.
+        follows: the recorded series that has the same behaviour; a key of `RABBITMQ`.
+        basis: the evidence that it has the same behaviour as `follows`.
+        has_streams: whether its streams also behave like the streams of `follows`.
+        has_sql: whether it supports SQL filter expressions for streams.
+    """
+
+    name: str
+    follows: str
+    basis: str
+    has_streams: bool = True
+    has_sql: bool = False
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether its behaviour was recorded, instead of inferred."""
+        return self.follows == self.name
+
+
+def series_by_name(entries: Iterable[Series]) -> ByName[Series]:
+    """Return release series by name.
+
+    Raises:
+        ValueError: a series follows one that is not an entry; the error names the nearest one.
+    """
+    by_name = {series.name: series for series in entries}
+    for series in by_name.values():
+        if series.follows not in by_name:
+            problem = unknown_name("series of RabbitMQ", series.follows, by_name)
+            raise ValueError(f"the series {series.name} follows an {problem}")
+    return ByName(by_name, kind="series of RabbitMQ")
+
+
+#: The series by name. ``4`` is the newest series of version 4 that this library supports.
+RABBITMQ: Mapping[str, Series] = series_by_name(
+    (
+        Series("3.10", "3.10", "recorded, 3.10.8"),
+        Series(
+            "3.13",
+            "3.10",
+            "by its sources, the plugin converts as that of 3.10 does; streams do not",
+            has_streams=False,
+        ),
+        Series("4.0", "4.0", "recorded, 4.0.5"),
+        Series("4.1", "4.0", "by its sources, it has none of the changes of 4.2"),
+        Series(
+            "4.2",
+            "4.3",
+            "by its sources, unset durable fields mean not durable, and a reply-to is an address, "
+            "as in 4.3; by its documentation, queues count deliveries as in 4.0, so that they have "
+            "a profile of their own; other differences are unknown",
+            has_sql=True,
+        ),
+        Series("4.3", "4.3", "recorded, 4.3.6", has_sql=True),
+        Series("4", "4.3", "the newest known series", has_sql=True),
+    )
+)
+
+
+def stream_start(text: str) -> str | int | None:
+    """Parse the position at which to start reading a stream; None if `text` is invalid.
+
+    A position is a named offset, an interval, or a number.
+    """
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    return text if text in STREAM_PLACES or INTERVAL.fullmatch(text) else None
 
 
 def translations() -> dict[str, str]:

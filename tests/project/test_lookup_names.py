@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg import translate, validation
-from amqp10msg.brokers import ByName
+from amqp10msg.brokers import RABBITMQ, ByName, Series, series_by_name
+from amqp10msg.columns._schema import COMPUTED_COLUMNS
 from amqp10msg.delivery import filters
 from amqp10msg.delivery.rules import TERMINUS_RULES
 from amqp10msg.files.formats import FORMATS
@@ -27,6 +28,8 @@ TABLES: list[tuple[Mapping[str, Any], str, str, str]] = [
     (filters.LANGUAGES, "selektor", "filter language", "selector"),
     (FORMATS, "parket", "format", "parquet"),
     (CLIENTS, "kombo", "client", "kombu"),
+    (RABBITMQ, "4.33", "series of RabbitMQ", "4.3"),
+    (COMPUTED_COLUMNS, "eror", "computed column", "error"),
 ]
 
 
@@ -66,6 +69,20 @@ def test_mapping_by_name_equals_a_dict(
     else:
         with pytest.raises(KeyError, match="unknown profile"):
             table[name]
+
+
+def test_alias_of_an_unknown_name_is_refused() -> None:
+    text = r"^rabbitmq-4\.9 stands for an unknown profile 'rabbitmq-4\.33' \(did you mean '.*4\.3'"
+
+    with pytest.raises(ValueError, match=text):
+        ByName({"rabbitmq-4.3": 1}, {"rabbitmq-4.9": "rabbitmq-4.33"})
+
+
+def test_series_that_follows_an_unknown_series_is_refused() -> None:
+    text = r"^the series 4\.9 follows an unknown series of RabbitMQ '4\.33' \(did you mean '4\.3'"
+
+    with pytest.raises(ValueError, match=text):
+        series_by_name([*RABBITMQ.values(), Series("4.9", "4.33", "it is unknown")])
 
 
 def test_unknown_name_that_is_long_is_shortened() -> None:
