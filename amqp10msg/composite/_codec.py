@@ -6,10 +6,11 @@ from contextlib import suppress
 from typing import Any
 
 from amqp10msg.composite._declarations import (
-    BY_CLASS,
     FIELD_NAMES,
     Composite,
     Field,
+    archetype_with_article,
+    check_restrictions,
     composite_of,
     composite_with,
 )
@@ -194,15 +195,10 @@ def _refine(field: Field, raw: Any, entry: Composite, *, strict: bool = True) ->
                 raise _field_error(
                     field,
                     entry,
-                    f"{_archetype_with_article(field)}, which {raw.descriptor!r} is not",
+                    f"{archetype_with_article(field)}, which {raw.descriptor!r} is not",
                 )
             return nested
     return raw
-
-
-def _archetype_with_article(field: Field) -> str:
-    """Return the archetype that a field requires, for an error text, such as ``an address``."""
-    return f"{'an' if field.requires[0] in 'aeiou' else 'a'} {field.requires}"
 
 
 def _field_error(field: Field, entry: Composite, expected: str) -> DecodeError:
@@ -225,41 +221,5 @@ def encode_composite(value: Any) -> bytes:
     """
     composite_of(type(value))
     octets: bytes = kernel.encode_value(value)
-    _check_restrictions(value)
+    check_restrictions(value)
     return octets
-
-
-def _check_restrictions(composite: Any) -> None:
-    """Raise EncodeError if a field violates its restricted type or its archetype.
-
-    Call it after the kernel has encoded the composite: the kernel checks the wire types.
-    """
-    entry = composite_of(type(composite))
-    for field in entry.fields:
-        value = getattr(composite, field.name)
-        if value is None:
-            continue
-        path = f"{entry.name}.{field.wire_name}"
-        if field.size is not None and len(value) > field.size:
-            raise EncodeError(f"must be at most {field.size} bytes, not {len(value)}", path)
-        if field.enum is not None:
-            try:
-                field.enum(value)
-            except ValueError:
-                choices = ", ".join(str(choice.value) for choice in field.enum)
-                raise EncodeError(f"must be one of {choices}, not {value!r}", path) from None
-        if field.is_open:
-            if type(value) in BY_CLASS:
-                provides = composite_of(type(value)).provides
-                _check_restrictions(value)
-            elif not isinstance(value, Described):
-                raise EncodeError(
-                    f"must be {_archetype_with_article(field)}, not {value!r:.80}", path
-                )
-            else:
-                registered = composite_with(value.descriptor)
-                provides = (field.requires,) if registered is None else registered.provides
-            if field.requires not in provides:
-                raise EncodeError(
-                    f"must be {_archetype_with_article(field)}, which {value!r:.80} is not", path
-                )

@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 import attrs
 
 from amqp10msg.wire import kernel
-from amqp10msg.wire.errors import expect, wrong_type
+from amqp10msg.wire.errors import EncodeError, expect, wrong_type
 from amqp10msg.wire.primitives import (
     AmqpMap,
     Array,
+    Described,
     Symbol,
     ULong,
     WireType,
@@ -143,7 +144,7 @@ _DECLARED_IN: dict[int | str, str] = {
 
 
 def composite(
-    symbol: str, code: int, *, provides: tuple[str, ...] = ()
+    symbol: str, code: int, *, provides: tuple[str, ...] = (), checks_types: bool = False
 ) -> Callable[[type[T]], type[T]]:
     """Return a decorator that registers an attrs class as a composite type.
 
@@ -151,6 +152,9 @@ def composite(
         symbol: the symbolic descriptor, such as ``amqp:header:list``.
         code: the numeric descriptor, domain and id as one number, 0 to 2^64 - 1.
         provides: the archetypes that the type provides.
+        checks_types: whether the constructor raises `EncodeError` for a mandatory field that is
+            None, and for values of wrong types, except those inside of a map. Otherwise, only
+            encoding does.
 
     Raises:
         TypeError: the class is not an attrs class or is a frozen one, a field's annotation does not
@@ -217,6 +221,8 @@ def composite(
         FIELD_NAMES[code] = FIELD_NAMES[symbol] = (spec.name, spec.names)
         kernel.register(cls, spec)
         _convert_multiple_fields(cls, fields)
+        if checks_types:
+            _check_on_construction(cls)
         cls.__rich_repr__ = _rich_repr  # type: ignore[attr-defined]
         cls.__repr__ = short_repr  # type: ignore[method-assign]
         cls._repr_html_ = _repr_html  # type: ignore[attr-defined]  # for notebooks
@@ -274,6 +280,18 @@ def _convert_multiple_fields(cls: Any, fields: tuple[Field, ...]) -> None:
         own_setattr(self, name, as_tuple(multiple[name], value) if name in multiple else value)
 
     cls.__init__, cls.__setattr__ = init_with_tuples, set_as_tuple
+
+
+def _check_on_construction(cls: Any) -> None:
+    """Make the constructor of `cls` check the types of the fields; decoding does not call it."""
+    own_init = cls.__init__
+
+    @functools.wraps(own_init)
+    def init_with_check(self: Any, *args: Any, **kwargs: Any) -> None:
+        own_init(self, *args, **kwargs)
+        _check_types(self, cls)
+
+    cls.__init__ = init_with_check
 
 
 def as_tuple(field: Field, value: Any) -> Any:
@@ -413,10 +431,108 @@ def rows(cls: type) -> tuple[Field, ...]:
     return composite_of(cls).fields
 
 
-@composite("amqp:error:list", 0x1D, provides=("error",))
+def archetype_with_article(field: Field) -> str:
+    """Return the archetype that a field requires, for an error text, such as ``an address``."""
+    return f"{'an' if field.requires[0] in 'aeiou' else 'a'} {field.requires}"
+
+
+def _check_types(composite: Any, cls: type) -> None:
+    """Raise EncodeError if a field has a value of a wrong type, or a mandatory field is None.
+
+    Encoding checks the ranges of numbers, the characters of symbols, and the contents of maps.
+
+    Args:
+        composite: an instance of `cls` or of a subclass.
+        cls: the class that declares the fields.
+
+    Raises:
+        EncodeError: the path names the field.
+    """
+    entry = composite_of(cls)
+    for field, kind in zip(entry.fields, entry.spec.kinds, strict=True):
+        value = getattr(composite, field.name)
+        path = f"{entry.name}.{field.wire_name}"
+        if value is None:
+            if field.mandatory:
+                raise EncodeError("must be set: the field is mandatory", path)
+            continue
+        # The constructor of a nested composite has checked its fields.
+        values: Any = () if field.is_open else (value,)
+        if field.multiple and isinstance(value, tuple):
+            values = value
+        accepted = _CHECKED_TYPES.get(field.type, ())
+        for single in values:
+            if not isinstance(single, accepted) or isinstance(single, bool):
+                writer = kernel.Writer()
+                try:
+                    writer.typed(kind, single)
+                except EncodeError as error:
+                    raise EncodeError(error.reason, path) from None
+                except (RecursionError, UnicodeEncodeError) as error:
+                    raise EncodeError(kernel.encode_fault(error).reason, path) from None
+        _check_restriction(field, value, path)
+
+
+# For AMQP types, the Python types whose values may still be out of range, or may have content that
+# encoding checks. bool is not an int here.
+_CHECKED_TYPES: dict[str, tuple[type, ...]] = {
+    "symbol": (str,),
+    "string": (str,),
+    "map": (dict,),
+    "fields": (dict,),
+    **dict.fromkeys(("ubyte", "ushort", "uint", "ulong", "byte", "short", "int", "long"), (int,)),
+}
+
+
+def check_restrictions(composite: Any) -> None:
+    """Raise EncodeError if a field violates its restricted type or its archetype.
+
+    Call it after the kernel has encoded the composite: the kernel checks the wire types.
+    """
+    entry = composite_of(type(composite))
+    for field in entry.fields:
+        value = getattr(composite, field.name)
+        if value is not None:
+            _check_restriction(field, value, f"{entry.name}.{field.wire_name}")
+
+
+def _check_restriction(field: Field, value: Any, path: str) -> None:
+    """Raise EncodeError if a value violates the restricted type or the archetype of its field.
+
+    Args:
+        field: the field.
+        value: the value, which is not None.
+        path: the path of the field, for the error.
+    """
+    if field.size is not None and len(value) > field.size:
+        raise EncodeError(f"must be at most {field.size} bytes, not {len(value)}", path)
+    if field.enum is not None:
+        try:
+            field.enum(value)
+        except ValueError:
+            choices = ", ".join(str(choice.value) for choice in field.enum)
+            raise EncodeError(f"must be one of {choices}, not {value!r}", path) from None
+    if field.is_open:
+        if type(value) in BY_CLASS:
+            provides = composite_of(type(value)).provides
+            check_restrictions(value)
+        elif not isinstance(value, Described):
+            raise EncodeError(f"must be {archetype_with_article(field)}, not {value!r:.80}", path)
+        else:
+            registered = composite_with(value.descriptor)
+            provides = (field.requires,) if registered is None else registered.provides
+        if field.requires not in provides:
+            raise EncodeError(
+                f"must be {archetype_with_article(field)}, which {value!r:.80} is not", path
+            )
+
+
+@composite("amqp:error:list", 0x1D, provides=("error",), checks_types=True)
 @attrs.define
 class Error:
     """An error (Part 2, 2.8.14), as in rejected outcomes.
+
+    The constructor checks the types of the fields, and raises `EncodeError`.
 
     Attributes:
         condition: a symbol that names the kind of error, such as ``amqp:not-found``; ASCII.

@@ -32,6 +32,9 @@ class DeliveryState:
 
     The base class of the specification's states, and of extensions. The declaration of an extension
     must provide ``delivery-state`` and, if it is an outcome, ``outcome``.
+
+    The constructors of the specification's states check the types of the fields, and raise
+    `EncodeError`. Encoding also checks ranges, and values that were assigned later.
     """
 
     __slots__ = ()
@@ -67,7 +70,7 @@ error = Annotated[Error, WireType("*", "error", requires="error")]
 _OUTCOME_ARCHETYPES = ("delivery-state", "outcome")
 
 
-@composite("amqp:received:list", 0x23, provides=("delivery-state",))
+@composite("amqp:received:list", 0x23, provides=("delivery-state",), checks_types=True)
 @attrs.define
 class Received(DeliveryState):
     """The position up to which a message was received, to resume its transfer (Part 3, 3.4.1).
@@ -87,7 +90,7 @@ class Accepted(Singleton, DeliveryState):
     """The receiver processed the message successfully (Part 3, 3.4.2)."""
 
 
-@composite("amqp:rejected:list", 0x25, provides=_OUTCOME_ARCHETYPES)
+@composite("amqp:rejected:list", 0x25, provides=_OUTCOME_ARCHETYPES, checks_types=True)
 @attrs.define
 class Rejected(DeliveryState):
     """The message is invalid and cannot be processed (Part 3, 3.4.3).
@@ -105,7 +108,7 @@ class Released(Singleton, DeliveryState):
     """The message was not, and will not be, processed (Part 3, 3.4.4)."""
 
 
-@composite("amqp:modified:list", 0x27, provides=_OUTCOME_ARCHETYPES)
+@composite("amqp:modified:list", 0x27, provides=_OUTCOME_ARCHETYPES, checks_types=True)
 @attrs.define
 class Modified(DeliveryState):
     """The message was modified, but not processed (Part 3, 3.4.5).
@@ -153,7 +156,7 @@ any_outcome = Annotated[Any, WireType("*", requires="outcome")]
 global_id = Annotated[Any, WireType("*", requires="global-tx-id")]
 
 
-@composite("amqp:coordinator:list", 0x30, provides=("target",))
+@composite("amqp:coordinator:list", 0x30, provides=("target",), checks_types=True)
 @attrs.define
 class Coordinator:
     """The target of a link that controls transactions (Part 4, 4.5.1).
@@ -165,7 +168,7 @@ class Coordinator:
     capabilities: symbols = ()
 
 
-@composite("amqp:declare:list", 0x31)
+@composite("amqp:declare:list", 0x31, checks_types=True)
 @attrs.define
 class Declare:
     """The message body that requests a transaction (Part 4, 4.5.2).
@@ -177,7 +180,7 @@ class Declare:
     global_id: global_id | None = None
 
 
-@composite("amqp:discharge:list", 0x32)
+@composite("amqp:discharge:list", 0x32, checks_types=True)
 @attrs.define
 class Discharge:
     """The message body that ends a transaction (Part 4, 4.5.3).
@@ -191,7 +194,7 @@ class Discharge:
     fail: boolean = False
 
 
-@composite("amqp:declared:list", 0x33, provides=("delivery-state", "outcome"))
+@composite("amqp:declared:list", 0x33, provides=("delivery-state", "outcome"), checks_types=True)
 @attrs.define
 class Declared(DeliveryState):
     """The outcome of a declare (Part 4, 4.5.5).
@@ -203,7 +206,7 @@ class Declared(DeliveryState):
     txn_id: txn_id
 
 
-@composite("amqp:transactional-state:list", 0x34, provides=("delivery-state",))
+@composite("amqp:transactional-state:list", 0x34, provides=("delivery-state",), checks_types=True)
 @attrs.define
 class TransactionalState(DeliveryState):
     """The state of a delivery within a transaction (Part 4, 4.5.6).

@@ -286,6 +286,12 @@ def test_breaking_the_declaration_is_refused(octets: str, rule: str) -> None:
     assert caught.value.data == bytes.fromhex(octets)
 
 
+def _assigned(value: Any, name: str, content: Any) -> Any:
+    """Assign a field of an object, which does not check it."""
+    setattr(value, name, content)
+    return value
+
+
 @pytest.mark.parametrize(
     "make, path",
     [
@@ -298,9 +304,19 @@ def test_breaking_the_declaration_is_refused(octets: str, rule: str) -> None:
         (lambda: Properties(content_type="ü"), "properties.content-type"),
         (lambda: Properties(to=b"q"), "properties.to"),  # type: ignore[arg-type]
         (lambda: Properties(subject="\ud800"), "properties.subject"),
-        (lambda: delivery.Received(None, 1), "received"),  # type: ignore[arg-type]
+        (lambda: delivery.Received(None, 1), "received.section-number"),  # type: ignore[arg-type]
+        (lambda: _assigned(delivery.Received(0, 1), "section_number", None), "received"),
         (
-            lambda: delivery.Rejected(error=delivery.Error("amqp:x", description=1)),  # type: ignore[arg-type]
+            lambda: delivery.Rejected(
+                error=_assigned(delivery.Error("amqp:x"), "description", 1),
+            ),
+            "rejected.error.error.description",
+        ),
+        (
+            lambda: _assigned(
+                delivery.Rejected(),
+                *("error", _assigned(delivery.Error("amqp:x"), "description", 1)),
+            ),
             "rejected.error.error.description",
         ),
     ],

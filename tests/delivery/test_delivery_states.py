@@ -211,20 +211,88 @@ def test_what_is_unknown_in_a_field_is_kept() -> None:
     assert state == delivery.decode(delivery.encode(state))
 
 
+def assigned(value: Any, **fields: Any) -> Any:
+    """Assign the fields of an object, which does not check them."""
+    for name, content in fields.items():
+        setattr(value, name, content)
+    return value
+
+
+# Values that a field cannot have, by the class of an object and the values of its fields.
+WRONG_FIELDS: list[tuple[Any, dict[str, Any], str]] = [
+    (TransactionalState, {"outcome": Received(0, 0)}, "transactional-state.outcome"),
+    (TransactionalState, {"outcome": TransactionalState(b"u")}, "transactional-state.outcome"),
+    (
+        *(TransactionalState, {"outcome": Described(ULong(0x23), [0, 0])}),
+        "transactional-state.outcome",
+    ),
+    (TransactionalState, {"outcome": "accepted"}, "transactional-state.outcome"),
+    (TransactionalState, {"txn_id": b"t" * 33}, "transactional-state.txn-id"),
+    (
+        *(TransactionalState, {"outcome": assigned(Declared(b"u"), txn_id=b"u" * 33)}),
+        "declared.txn-id",
+    ),
+    (Declared, {"txn_id": b"t" * 33}, "declared.txn-id"),
+    (Discharge, {"txn_id": b"t" * 33}, "discharge.txn-id"),
+    (Declare, {"global_id": b"global"}, "declare.global-id"),
+    (Rejected, {"error": "no"}, "rejected.error"),
+    (Rejected, {"error": Accepted()}, "rejected.error"),
+]
+# Values of types that the kernel does not write either.
+WRONG_TYPES: list[tuple[Any, dict[str, Any], str]] = [
+    (Error, {"condition": 5}, "error.condition"),
+    (Error, {"condition": b"amqp:x"}, "error.condition"),
+    (Error, {"condition": None}, "error.condition"),
+    (Error, {"description": 5}, "error.description"),
+    (Error, {"info": "text"}, "error.info"),
+    (Error, {"info": [("k", 1)]}, "error.info"),
+    (Received, {"section_number": "1"}, "received.section-number"),
+    (Received, {"section_number": True}, "received.section-number"),
+    (Received, {"section_offset": None}, "received.section-offset"),
+    (Modified, {"delivery_failed": 1}, "modified.delivery-failed"),
+    (Modified, {"undeliverable_here": "yes"}, "modified.undeliverable-here"),
+    (Modified, {"message_annotations": "x"}, "modified.message-annotations"),
+    (delivery.Coordinator, {"capabilities": 5}, "coordinator.capabilities"),
+    (delivery.Coordinator, {"capabilities": ("a", 5)}, "coordinator.capabilities"),
+    (Declared, {"txn_id": "text"}, "declared.txn-id"),
+    (Discharge, {"fail": 0}, "discharge.fail"),
+]
+MANDATORY = {
+    Error: {"condition": "amqp:not-found"},
+    Received: {"section_number": 0, "section_offset": 0},
+    **{cls: {"txn_id": b"t"} for cls in (TransactionalState, Declared, Discharge)},
+}
+
+
+@pytest.mark.parametrize("cls, fields, path", [*WRONG_FIELDS, *WRONG_TYPES])
+def test_constructor_refuses_wrong_types(cls: Any, fields: dict[str, Any], path: str) -> None:
+    with pytest.raises(EncodeError) as caught:
+        cls(**{**MANDATORY.get(cls, {}), **fields})
+
+    assert path == caught.value.path
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"condition": Symbol("amqp:x"), "description": "d", "info": {"k": 1}},
+        {"condition": "amqp:x", "info": {}},
+        {"condition": delivery.TransactionError.UNKNOWN_ID},
+    ],
+)
+def test_constructor_accepts_every_type_of_the_field(fields: dict[str, Any]) -> None:
+    error = Error(**fields)
+
+    assert error.condition == delivery.decode(delivery.encode(error)).condition
+
+
 @pytest.mark.parametrize(
     "value, path",
     [
-        (TransactionalState(b"t", Received(0, 0)), "transactional-state.outcome"),
-        (TransactionalState(b"t", TransactionalState(b"u")), "transactional-state.outcome"),
-        (TransactionalState(b"t", Described(ULong(0x23), [0, 0])), "transactional-state.outcome"),
-        (TransactionalState(b"t", "accepted"), "transactional-state.outcome"),
-        (TransactionalState(b"t" * 33), "transactional-state.txn-id"),
-        (TransactionalState(b"t", Declared(b"u" * 33)), "declared.txn-id"),
-        (Declared(b"t" * 33), "declared.txn-id"),
-        (Discharge(b"t" * 33), "discharge.txn-id"),
-        (Declare(b"global"), "declare.global-id"),
-        (Rejected("no"), "rejected.error"),  # type: ignore[arg-type]
-        (Rejected(Accepted()), "rejected.error"),  # type: ignore[arg-type]
+        *(
+            (assigned(cls(**MANDATORY.get(cls, {})), **fields), path)
+            for cls, fields, path in WRONG_FIELDS
+        ),
         (Source(default_outcome=Received(1, 1)), "source.default-outcome"),
         (Source(durable=3), "source.durable"),  # type: ignore[arg-type]
         (Target(expiry_policy="later"), "target.expiry-policy"),  # type: ignore[arg-type]

@@ -11,13 +11,28 @@ import pytest
 from amqp10msg import (
     DecodeError,
     Described,
+    EncodeError,
     Message,
     Symbol,
     ULong,
 )
 from amqp10msg.composite import decode_composite, encode_composite
 from amqp10msg.delivery import Source
-from amqp10msg.delivery.filters import Filter, FilterSet, Reason, UnsupportedFilter, parse, register
+from amqp10msg.delivery.filters import (
+    DirectBinding,
+    Filter,
+    FilterSet,
+    MatchUnfiltered,
+    Reason,
+    Selector,
+    SessionFilter,
+    SqlFilter,
+    TopicBinding,
+    UnsupportedFilter,
+    XQuery,
+    parse,
+    register,
+)
 
 
 @register
@@ -57,6 +72,33 @@ def test_new_filter_is_found_by_both_descriptors(descriptor: Any) -> None:
     assert descriptor == found.to_described().descriptor
     assert found == SizeFilter.decode(found.encode())
     assert found == pickle.loads(pickle.dumps(found))
+
+
+@pytest.mark.parametrize(
+    "cls, value, text",
+    [
+        (SizeFilter, "5", "acme:body-size:int takes a number of bytes, not str"),
+        (SizeFilter, True, "acme:body-size:int takes a number of bytes, not bool"),
+        (SizeFilter, None, "acme:body-size:int takes a number of bytes, not NoneType"),
+        (DirectBinding, 5, "takes a string, not int"),
+        (TopicBinding, b"a.b", "takes a string, not bytes"),
+        (XQuery, None, "takes a string, not NoneType"),
+        (Selector, ["a = 1"], "takes a string, not list"),
+        (SqlFilter, 5, "takes a string, not int"),
+        (MatchUnfiltered, 1, "takes a boolean, not int"),
+        (SessionFilter, 5, "takes a string or null, not int"),
+    ],
+)
+def test_constructor_refuses_a_value_of_another_type(cls: Any, value: Any, text: str) -> None:
+    with pytest.raises(EncodeError, match=text) as caught:
+        cls(value)
+
+    assert caught.value.path.startswith("filter.")
+
+
+def test_boolean_is_no_number_in_a_filter_of_a_peer() -> None:
+    with pytest.raises(DecodeError, match="describes a number of bytes, not bool"):
+        parse({"f": Described(SizeFilter.SYMBOL, True)})
 
 
 def test_value_of_another_type_is_invalid() -> None:

@@ -10,6 +10,7 @@ from unittest import mock
 import attrs
 
 from amqp10msg import pages
+from amqp10msg.delivery import Received
 
 Call: TypeAlias = Callable[..., Any]
 
@@ -51,3 +52,10 @@ def consume(call: Callable[[], Any]) -> Call:
             pass
 
     return run
+
+
+def received(section_number: Any) -> Received:
+    """Return a state whose constructor did not check the section number."""
+    state = Received(0, 0)
+    state.section_number = section_number
+    return state

@@ -48,7 +48,7 @@ from amqp10msg.delivery.node import (
     priority_level,
 )
 from tests.delivery.nodes import Clock, node_of, take
-from tests.documented_raises.calls import Rows
+from tests.documented_raises.calls import Rows, received
 
 NO_VALUE = object()
 MESSAGE = Message("text")
@@ -188,7 +188,7 @@ STATES: Rows = {
         ]
     },
     "delivery.encode": {
-        "EncodeError": lambda: encode(Received("x", 0)),  # type: ignore[arg-type]
+        "EncodeError": lambda: encode(received("x")),
         "TypeError": [lambda: encode(7), lambda: encode(Header())],
     },
     "delivery.NodeProperties.from_fields": {
@@ -222,7 +222,7 @@ STATES: Rows = {
             lambda: octets_before(b"", Received(1, 0)),
             lambda: octets_before(MESSAGE, Received(0, 1_000)),
             lambda: octets_before(b"\x3f", Received(0, 1)),
-            lambda: octets_before(b"", Received("x", 0)),  # type: ignore[arg-type]
+            lambda: octets_before(b"", received("x")),
         ]
     },
     "delivery.bytes_from": {

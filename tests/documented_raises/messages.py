@@ -43,12 +43,11 @@ from amqp10msg.composite import (
     read_composite,
     rows,
 )
-from amqp10msg.delivery import Received
 from amqp10msg.message import batch, checksums
 from amqp10msg.sections import moment_of
 from amqp10msg.wire import codings
 from amqp10msg.wire.primitives import Described
-from tests.documented_raises.calls import Call, Row, Rows, consume, without
+from tests.documented_raises.calls import Call, Row, Rows, consume, received, without
 
 OPEN_ENDED = object()
 UNENCODABLE = Message(OPEN_ENDED)
@@ -279,8 +278,8 @@ CORE: Rows = {
     },
     "composite.encode_composite": {
         "EncodeError": [
-            lambda: encode_composite(Received("x", 0)),  # type: ignore[arg-type]
-            lambda: encode_composite(Received(None, 0)),  # type: ignore[arg-type]
+            lambda: encode_composite(received("x")),
+            lambda: encode_composite(received(None)),
         ],
         "TypeError": lambda: encode_composite(7),
     },

@@ -252,7 +252,9 @@ class Filter(abc.ABC):
         CODE: the numeric descriptor of the filter's type; None if only `SYMBOL` is defined.
         CAPABILITY: the capability that announces support for the type; "" if none is defined.
         supported: whether `matches` can evaluate filters of this type.
-        VALUE_TYPES: the Python types that the described value may have.
+        VALUE_TYPES: the Python types that the described value may have. The constructor raises
+            `EncodeError` for other types, unless the subclass has its own `to_value` or
+            `from_value`.
         VALUE_NAME: a description of the required value, for the error if it has another type.
         descriptor: the descriptor of this filter, numeric or symbolic.
     """
@@ -270,8 +272,27 @@ class Filter(abc.ABC):
     def __attrs_post_init__(self) -> None:
         limits = getattr(self, "limits", None)
         expect(limits, (FilterLimits, NoneType), "the limits of a filter", "a FilterLimits")
+        self._check_value_type()
         self._set_descriptor()
         self.prepare()
+
+    def _check_value_type(self) -> None:
+        """Raise EncodeError if the value has a type that is not in `VALUE_TYPES`.
+
+        A subclass with its own `to_value` or `from_value` has another value than its first
+        attribute, or checks it.
+        """
+        cls = type(self)
+        has_default: Any = cls.from_value.__func__ is Filter.from_value.__func__  # type: ignore[attr-defined]
+        if cls.to_value is not Filter.to_value or not has_default:
+            return
+        for field in attrs.fields(cls)[1:2]:
+            value = getattr(self, field.name)
+            if not _has_value_type(cls, value):
+                raise EncodeError(
+                    f"{cls.SYMBOL} takes {cls.VALUE_NAME}, not {type(value).__name__}",
+                    f"filter.{field.name}",
+                )
 
     def prepare(self) -> None:  # noqa: B027 - optional: most filters need no preparation
         """Check the attributes, and compile them for `passes`."""
@@ -329,7 +350,7 @@ class Filter(abc.ABC):
             DecodeError: the value has a type that is not in `VALUE_TYPES`.
         """
         # Symbol and Char are subclasses of str, but not strings in AMQP.
-        if not isinstance(value, cls.VALUE_TYPES) or isinstance(value, (Symbol, Char)):
+        if not _has_value_type(cls, value) or isinstance(value, (Symbol, Char)):
             raise wrong_value_type_error(cls, cls.VALUE_NAME, value)
         names = {field.name for field in attrs.fields(cls)} & {"limits", "dialect"}
         settings = {name: getattr(options, name) for name in names}
@@ -401,6 +422,13 @@ class Filter(abc.ABC):
                 f"expected a filter {cls.SYMBOL}", rule="unknown-filter", code=NOT_IMPLEMENTED
             )
         return filter_of(cls, value, FilterOptions(limits))
+
+
+def _has_value_type(cls: type[Filter], value: Any) -> bool:
+    """Return whether a value has one of the types `Filter.VALUE_TYPES`; a bool is not an int."""
+    if isinstance(value, bool):
+        return bool in cls.VALUE_TYPES
+    return isinstance(value, cls.VALUE_TYPES)
 
 
 def _rebuild(cls: type[FilterT], arguments: dict[str, Any]) -> FilterT:

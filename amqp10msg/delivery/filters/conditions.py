@@ -371,10 +371,6 @@ class _TextFilter(Filter):
     )
 
     def prepare(self) -> None:
-        if not isinstance(self.text, str):
-            raise EncodeError(
-                f"{self.SYMBOL} takes text, not {type(self.text).__name__}", "filter.text"
-            )
         if len(self.text) > self.limits.length:
             raise EncodeError(
                 f"{self.SYMBOL} has {len(self.text):,} characters, and {self.limits.length:,} "
@@ -736,10 +732,6 @@ class MatchUnfiltered(Filter):
 
     wanted: bool = True
 
-    def prepare(self) -> None:
-        if not isinstance(self.wanted, bool):
-            raise EncodeError(f"{self.SYMBOL} takes a bool", "filter.wanted")
-
     def passes(self, _message: Message, _now: int | None, _local: bool | None) -> bool:
         return True
 
@@ -763,10 +755,6 @@ class SessionFilter(Filter):
     VALUE_NAME: ClassVar[str] = "a string or null"
 
     session_id: str | None = None
-
-    def prepare(self) -> None:
-        if self.session_id is not None and not isinstance(self.session_id, str):
-            raise EncodeError(f"{self.SYMBOL} takes a str or None", "filter.session_id")
 
     def passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
         if self.session_id is None:

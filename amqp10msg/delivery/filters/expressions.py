@@ -109,10 +109,6 @@ class _Expression(Filter):
     _step_counter: StepCounter = attrs.field(init=False, eq=False, repr=False, factory=StepCounter)
 
     def prepare(self) -> None:
-        if not isinstance(self.text, str):
-            raise EncodeError(
-                f"{self.SYMBOL} takes a str, not {type(self.text).__name__}", "filter.text"
-            )
         try:
             self.text.encode()
         except UnicodeEncodeError as error:
