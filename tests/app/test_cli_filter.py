@@ -154,6 +154,8 @@ def test_now_sets_the_time() -> None:
             "amqp10msg filter: \namqp10msg filter: ^\n",
             "EXPR, line 1, column 1: the expression is empty (see",
         ),
+        ([""], "", "EXPR is empty: an empty selector would pass every message"),
+        (["-l", "topic", " "], "", "EXPR is empty: "),
         (["-l", "direct", "x" * 9_000], "", "EXPR: apache.org:legacy-amqp-direct-binding:string"),
     ],
 )

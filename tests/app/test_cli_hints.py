@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -216,11 +217,35 @@ def test_validate_and_pipeline_agree_on_empty_input() -> None:
         ["compare", "005375a00178"],
     ],
 )
+def test_filter_in_the_place_of_a_message_is_an_error_that_says_what_was_tried(
+    command: list[str], name: str
+) -> None:
+    expression = f"color = '{name}'"
+    result = click_testing.CliRunner().invoke(main, [*command, expression])
+
+    assert result.exit_code
+    assert re.search(f"{expression}.* was read as \\d bytes? of hex, base64 or a", result.output)
+
+
+@pytest.mark.parametrize("name", ["abcd", "deadbeef", "ACAg"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["validate"],
+        ["inspect"],
+        ["convert", "--out", "plain"],
+        ["filter", "a = 1"],
+        ["compare", "005375a00178"],
+    ],
+)
 def test_name_that_is_hex_or_base64_may_be_a_missing_file(command: list[str], name: str) -> None:
     result = click_testing.CliRunner().invoke(main, [*command, name])
 
     assert result.exit_code
-    assert f"'{name}' was read as bytes, because no such file exists" in result.output
+    text = (
+        f"'{name}' was read as \\d bytes? of hex, base64 or a string literal, because no such file"
+    )
+    assert re.search(text, result.output)
     Path(name).write_bytes(b"?")
     assert "no such file" not in click_testing.CliRunner().invoke(main, [*command, name]).output
 

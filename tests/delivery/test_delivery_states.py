@@ -257,7 +257,7 @@ WRONG_TYPES: list[tuple[Any, dict[str, Any], str]] = [
     (Declared, {"txn_id": "text"}, "declared.txn-id"),
     (Discharge, {"fail": 0}, "discharge.fail"),
 ]
-MANDATORY = {
+MANDATORY: dict[Any, dict[str, Any]] = {
     Error: {"condition": "amqp:not-found"},
     Received: {"section_number": 0, "section_offset": 0},
     **{cls: {"txn_id": b"t"} for cls in (TransactionalState, Declared, Discharge)},

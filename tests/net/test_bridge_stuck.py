@@ -82,7 +82,8 @@ def test_message_is_reported_once_if_no_larger_message_was_accepted(
     counts = moved(bodies, {index: count for index, (_, count) in enumerate(messages)}, window=1)
 
     # A window of 1 sends the next message only after the one before it.
-    stuck, largest = [], 0
+    stuck: list[int] = []
+    largest = 0
     for size, count in messages:
         if count >= TRIES and size > largest and (largest or not stuck):
             stuck.append(size)
@@ -110,7 +111,12 @@ def test_patience_quarantines_a_message_that_exceeds_the_capacity_of_the_target(
         for size in (10, 40_000, 20):
             source.publish("from", Message(b"x" * size))
         urls = (f"{source.url}/from", f"{server.url}/to")
-        how = {"backoff": 0.001, "max_backoff": 0.01, "max_messages": 3, "patience": 2.0}
+        how: dict[str, Any] = {
+            "backoff": 0.001,
+            "max_backoff": 0.01,
+            "max_messages": 3,
+            "patience": 2.0,
+        }
         counts = asyncio.run(bridged(*urls, **how))
 
     assert (2, Counter(full=1)) == (counts.accepted, counts.quarantined)

@@ -194,7 +194,7 @@ def test_reading_option_is_refused_for_parquet_that_spark_reads(tmp_path: Path, 
     arguments = ("hdfs://host/a.parquet", str(tmp_path / "out"), Job("decode"))
 
     with pytest.raises(ValueError, match=f"{name}: these options do not apply to Parquet"):
-        spark.run(None, *arguments, options={name: value})
+        spark.run(None, *arguments, options={name: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import io
 import os
 import re
 import stat
+import string
 import sys
 from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any, Self
@@ -22,6 +23,7 @@ from amqp10msg.app.inspector.reading import NOT_TEXT, InputReader, Item, buffere
 from amqp10msg.files.formats import FORMATS
 from amqp10msg.files.text import OddDigitsError, parse_json
 from amqp10msg.wire.limits import DEFAULT_LIMITS, UNLIMITED
+from amqp10msg.wire.text import plural
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -368,14 +370,20 @@ def _argument_error_text(text: str, reason: str) -> str:
 def _missing_file_hint(text: str, octets: bytes) -> str:
     """Return a hint for an argument of hex or base64 that may be a misspelled file name.
 
-    Empty if the bytes begin like a message, or the text is too long for a name or has spaces.
+    Empty if the bytes begin like a message, or the text is too long for a name or consists of hex
+    digits with spaces.
     """
     from amqp10msg.files.signatures import SECTION_START
 
     name = text.strip()
-    if SECTION_START.match(octets) or len(name) > _MAX_NAME or len(name.split()) != 1:
+    is_hex = len(name.split()) > 1 and all(char in f"{string.hexdigits} \n\t" for char in name)
+    if SECTION_START.match(octets) or len(name) > _MAX_NAME or is_hex:
         return ""
-    return f"{name!r} was read as bytes, because no such file exists"
+    size = plural(len(octets), "byte")
+    return (
+        f"{name!r} was read as {size} of hex, base64 or a string literal, because no such file "
+        "exists"
+    )
 
 
 def _explain_argument_error(text: str, form: str | None, reason: str) -> str:

@@ -132,6 +132,10 @@ def filter_messages(
         raise click.UsageError(
             f"EXPR is the file or folder {expr!r}: write the expression first, then the sources"
         )
+    if not expr.strip() and language != "sql":  # in SQL, it is a syntax error
+        raise click.UsageError(
+            "EXPR is empty: an empty selector would pass every message; is a shell variable unset?"
+        )
     message_filter = _parse_filter(language, expr, dialect or "rabbitmq")
     if now is None:
         now = time.time_ns() // 1_000_000

@@ -385,6 +385,14 @@ class Filter(abc.ABC):
     def _unset_names(self, _message: Message) -> tuple[str, ...]:
         return ()
 
+    def right_name(self, _name: str, /) -> str:
+        """Return the name that this filter's language has for a name of another language.
+
+        Empty if there is none, or the name is not one of another language. In JMS selectors,
+        ``header.priority`` is ``amqp.priority``.
+        """
+        return ""
+
     # Copying and pickling call the constructor again: compiled expressions cannot be copied.
     def __reduce__(self) -> tuple[object, ...]:
         fields = [field for field in attrs.fields(type(self)) if field.init]

@@ -167,6 +167,117 @@ def resolve_selector_name(name: str) -> tuple[Evaluator, str | None]:
     return (MapEntry("application_properties", name), name) if get is None else (get, None)
 
 
+# The fields that JMS names mean, by section; the names of a field in other languages are derived.
+_FIELDS_OF_JMS_NAMES: Final = {
+    "JMSCorrelationID": ("properties", "correlation_id"),
+    "JMSDeliveryMode": ("header", "durable"),
+    "JMSDeliveryTime": ("message_annotations", "x-opt-delivery-time"),
+    "JMSDestination": ("properties", "to"),
+    "JMSExpiration": ("properties", "absolute_expiry_time"),
+    "JMSMessageID": ("properties", "message_id"),
+    "JMSPriority": ("header", "priority"),
+    "JMSRedelivered": ("header", "delivery_count"),
+    "JMSReplyTo": ("properties", "reply_to"),
+    "JMSTimestamp": ("properties", "creation_time"),
+    "JMSType": ("properties", "subject"),
+    "JMSXDeliveryCount": ("header", "delivery_count"),
+    "JMSXGroupID": ("properties", "group_id"),
+    "JMSXGroupSeq": ("properties", "group_sequence"),
+    "JMSXUserID": ("properties", "user_id"),
+}
+# The fields that the system properties of Azure Service Bus mean, after the prefix ``sys.``, in
+# lower case.
+_FIELDS_OF_SYSTEM_NAMES: Final = {
+    "contenttype": ("properties", "content_type"),
+    "correlationid": ("properties", "correlation_id"),
+    "enqueuedtimeutc": ("message_annotations", "x-opt-enqueued-time"),
+    "label": ("properties", "subject"),
+    "messageid": ("properties", "message_id"),
+    "replyto": ("properties", "reply_to"),
+    "replytosessionid": ("properties", "reply_to_group_id"),
+    "sequencenumber": ("message_annotations", "x-opt-sequence-number"),
+    "sessionid": ("properties", "group_id"),
+    "subject": ("properties", "subject"),
+    "to": ("properties", "to"),
+}
+# The fields that names of AMQP 0-9-1 mean, with underscores.
+_FIELDS_OF_BASIC_NAMES: Final = {
+    "content_encoding": ("properties", "content_encoding"),
+    "content_type": ("properties", "content_type"),
+    "correlation_id": ("properties", "correlation_id"),
+    "delivery_mode": ("header", "durable"),
+    "exchange": ("message_annotations", "x-exchange"),
+    "expiration": ("header", "ttl"),
+    "message_id": ("properties", "message_id"),
+    "priority": ("header", "priority"),
+    "redelivered": ("header", "delivery_count"),
+    "reply_to": ("properties", "reply_to"),
+    "routing_key": ("message_annotations", "x-routing-key"),
+    "timestamp": ("properties", "creation_time"),
+    "type": ("properties", "subject"),
+    "user_id": ("properties", "user_id"),
+}
+
+
+def _field_of_any_language(name: str) -> tuple[str, str] | None:
+    """Return the section and the key that a name means in one of the languages; None if unknown.
+
+    The languages are JMS selectors, also with Qpid's names after ``amqp.``, SQL filter expressions,
+    the SQL of Azure Service Bus, and the names of AMQP 0-9-1.
+    """
+    prefix, dot, key = name.partition(".")
+    key = key.removeprefix("[").removesuffix("]")
+    if not dot:
+        field = _FIELDS_OF_JMS_NAMES.get(name)
+        return field or _FIELDS_OF_BASIC_NAMES.get(name.replace("-", "_").lower())
+    if prefix == "sys":
+        return _FIELDS_OF_SYSTEM_NAMES.get(key.replace("_", "").lower())
+    if prefix in ("user", "headers"):
+        return "application_properties", key
+    if prefix == "amqp" and key.startswith("annotation."):
+        return "message_annotations", key.removeprefix("annotation.")
+    section = _SECTION_OF_PREFIX.get(prefix, "")
+    if section in ("message_annotations", "application_properties"):
+        return section, key
+    field_name = key.replace("-", "_")
+    for candidate, fields in (
+        ("header", _HEADER_FIELDS_BY_NAME),
+        ("properties", _PROPERTIES_FIELDS_BY_NAME),
+    ):
+        if (section == candidate or prefix == "amqp") and field_name in fields:
+            return candidate, field_name
+    return None
+
+
+def name_in_selector(name: str) -> str:
+    """Return the name in a JMS selector for a name of another language; empty if there is none."""
+    field = _field_of_any_language(name)
+    if field is None:
+        return ""
+    section, key = field
+    if section == "application_properties":
+        return key
+    right = f"amqp.annotation.{key}" if section == "message_annotations" else f"amqp.{key}"
+    return "" if right == name or name in _FIELDS_OF_JMS_NAMES else right
+
+
+def name_in_sql(name: str) -> str:
+    """Return the name in an SQL filter expression for one of another language; empty if none."""
+    field = _field_of_any_language(name)
+    if field is None:
+        return ""
+    section, key = field
+    if section == "application_properties":
+        right = key if re.fullmatch(r"[A-Za-z_]\w*", key) else f"[{key}]"
+    elif section == "message_annotations":
+        right = f"m.[{key}] (only in the dialect oasis)"
+    else:
+        is_limited = section == "header" and key != "priority"
+        right = f"{section}.{key}{' (only in the dialect oasis)' if is_limited else ''}"
+    prefix = name.partition(".")[0]
+    return "" if prefix in _SECTION_OF_PREFIX and "." in name else right
+
+
 _SECTION_OF_PREFIX: Final = {
     "header": "header",
     "h": "header",
@@ -194,6 +305,9 @@ def resolve_oasis_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | No
     prefix, field = name
     section = _SECTION_OF_PREFIX.get(prefix)
     if section is None:
+        right = name_in_sql(f"{prefix}.{field}")
+        if right:
+            raise UnknownNameError(f"there is no {prefix}.{field} in this language: use {right}")
         known_prefixes = [f"{known}." for known in _SECTION_OF_PREFIX]
         text = _unknown_name_text(f"{prefix}.", known_prefixes)
         raise UnknownNameError(text)

@@ -29,6 +29,8 @@ from amqp10msg.delivery.filters._evaluators import (
 )
 from amqp10msg.delivery.filters._names import (
     NUMBER_CONVERTERS,
+    name_in_selector,
+    name_in_sql,
     rabbitmq_43_like,
     resolve_oasis_name,
     resolve_rabbitmq_43_name,
@@ -203,6 +205,9 @@ class Selector(_Expression):
     CODE: ClassVar[int | None] = 0x0000_468C_0000_0004
     CAPABILITY: ClassVar[str] = "APACHE.ORG:SELECTOR"
 
+    def right_name(self, name: str) -> str:  # `Filter.right_name` has the documentation
+        return name_in_selector(name)
+
     def _parse(self, text: str) -> Part | None:
         is_empty = not text.strip(" \t\f\r\n")
         return (
@@ -261,6 +266,9 @@ class SqlFilter(_Expression):
     SYMBOL: ClassVar[Symbol] = Symbol("amqp:sql-filter")
     CODE: ClassVar[int | None] = 0x120
     CAPABILITY: ClassVar[str] = "AMQP_FILTEX_SQL_V1_0"
+
+    def right_name(self, name: str) -> str:  # `Filter.right_name` has the documentation
+        return name_in_sql(name)
 
     def _parse(self, text: str) -> Part:
         language = _LANGUAGE_OF_DIALECT.get(self.dialect)

@@ -35,9 +35,16 @@ class UnsetNames:
         self._properties.update(islice(map(str, message.application_properties or ()), room))
 
     def texts(self) -> list[str]:
-        """Return a sentence for each name that no message sets, with a similar name if any."""
+        """Return a sentence for each name that no message sets.
+
+        The sentence has the right name for a name of another language, or a similar name if any.
+        """
         texts = []
         for name in self._names or ():
+            right = self._filter.right_name(name)
+            if right and name not in self._properties:
+                texts.append(f"no message sets {name}, which is {right} in this language")
+                continue
             prefix, dot, key = name.rpartition(".")
             similar = get_close_matches(key, sorted(self._properties), 1)
             hint = f" (did you mean {prefix}{dot}{similar[0]}?)" if similar else ""

@@ -7,8 +7,6 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.basic import BasicMessage
-from amqp10msg.message import Message
 from amqp10msg.net.bridge.sending import message_of
 from amqp10msg.net.ends.terms import SourceDelivery
 from amqp10msg.wire.errors import AmqpError
@@ -20,12 +18,13 @@ class FilterResult:
 
     Attributes:
         passes: whether the message passes the filter.
-        message: the decoded message; None if it cannot be decoded, or there is no filter.
+        message: the decoded `BasicMessage` or `Message`; None if it cannot be decoded, or there is
+            no filter.
         fault: why the filter could not be evaluated, as the quarantine states it; empty if it was.
     """
 
     passes: bool
-    message: BasicMessage | Message | None = None
+    message: Any = None
     fault: str = ""
 
 
