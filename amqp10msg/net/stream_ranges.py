@@ -243,6 +243,8 @@ class Streams(SessionLink):
         if source is None:
             return  # the broker refuses the link: a detach follows (Part 2, 2.6.3)
         cursor.attached = True
+        if not self.can_read_streams():
+            return
         accepted = filters_in_place(source)
         # `RangeFilters.admit` applies the other filters, even if the broker does not accept them.
         if not self.starts_at_offset(accepted):

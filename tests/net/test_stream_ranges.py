@@ -245,6 +245,19 @@ def test_queue_that_is_not_a_stream_is_refused(broker: StreamBroker) -> None:
         read(broker.url, 0, 10)
 
 
+def test_stream_that_rabbitmq_3_10_does_not_deliver_is_refused(broker: StreamBroker) -> None:
+    """It would look empty: the broker attaches the link, and ends a drain at once."""
+    broker.version = "3.10.8"
+    endpoint = parse_url(broker.url)
+
+    with StreamProbe(endpoint) as probe:
+        for query in (lambda: probe.bounds(["s"]), lambda: probe.offsets_at(["s"], 0)):
+            with pytest.raises(LinkError, match=r"RabbitMQ 3\.10 delivers nothing .* amqp091"):
+                query()
+    with pytest.raises(LinkError, match=r"RabbitMQ 3\.10 delivers nothing .* amqp091"):
+        read(broker.url, 0, 10)
+
+
 def test_wrong_password_is_raised_immediately_without_it(broker: StreamBroker) -> None:
     with pytest.raises(LinkError) as caught:
         read(broker.url.replace("secret", "wrong-one"), 0, 10)
@@ -293,7 +306,11 @@ def test_ranges_of_rabbitmq(rabbitmq: tuple[Endpoint, str], window: int) -> None
     endpoint, name = rabbitmq
     url = f"amqp://guest:guest@{BROKER}"
     with StreamProbe(endpoint) as probe:
-        assert {name: Bounds(0, 3_000)} == probe.bounds([name])
+        try:
+            assert {name: Bounds(0, 3_000)} == probe.bounds([name])
+        except LinkError as error:
+            assert "RabbitMQ 3.10 delivers nothing from a stream over 1.0" in str(error)  # noqa: PT017
+            return
         now = time.time_ns() // 10**6
         assert {name: 0} == probe.offsets_at([name], 0) == probe.offsets_at([name], now - 10**8)
         assert {name: 3_000} == probe.offsets_at([name], now + 10**8)

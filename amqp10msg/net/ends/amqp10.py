@@ -265,6 +265,17 @@ class SessionLink(AttachedLink, transport.Handler):
         """Send the pending bytes at the end of the current event-loop iteration."""
         self._connection.touch()
 
+    def can_read_streams(self) -> bool:
+        """Return whether the peer delivers messages of streams; fail the link if it does not.
+
+        RabbitMQ 3.10 attaches the link, and ends drains as if the stream were empty.
+        """
+        if not self.peer_product.startswith("RabbitMQ 3.10."):
+            return True
+        text = "RabbitMQ 3.10 delivers nothing from a stream over 1.0: read it over amqp091"
+        self.fail(LinkError(text, sent_by_peer=True, permanent=True))
+        return False
+
     def on_transfer(self, delivery: transport.LinkDelivery) -> None:
         """Pass a single delivery to `on_transfers`."""
         self.on_transfers(delivery.link, [delivery])
@@ -442,9 +453,7 @@ class Amqp10Source(Amqp10Link):
             text = "this source sends settled: messages in flight could be lost"
             self.fail(LinkError(text, sent_by_peer=True, permanent=True))
             return False
-        if self.endpoint.offset is not None and self.peer_product.startswith("RabbitMQ 3.10."):
-            text = "RabbitMQ 3.10 delivers nothing from a stream over 1.0: read it over amqp091"
-            self.fail(LinkError(text, sent_by_peer=True, permanent=True))
+        if self.endpoint.offset is not None and not self.can_read_streams():
             return False
         if self.endpoint.start is not None and (
             StreamOffset.SYMBOL not in filters_in_place(remote.source)
