@@ -17,14 +17,15 @@ from amqp10msg.files._record import Record
 from amqp10msg.files.signatures import PCAP_MAGIC, PCAPNG_MAGIC
 
 # Block types of pcapng, and option codes of its interface blocks.
-_INTERFACE, _SIMPLE_PACKET, _ENHANCED_PACKET = 1, 3, 6
-_END_OF_OPTIONS, _TIME_RESOLUTION = 0, 9
+_INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _ENHANCED_PACKET = 1, 2, 3, 6
+_END_OF_OPTIONS, _TIME_RESOLUTION, _TIME_OFFSET = 0, 9, 14
 #: Supported link-layer types: Ethernet, loopback, the interface "any" of Linux, raw IP.
 SUPPORTED_LINK_TYPES = frozenset((0, 1, 12, 14, 101, 108, 113, 228, 229, 276))
 # Maximum size of a packet in bytes. Real packets have up to 256 kB, so a capture with a larger
 # packet is damaged.
 _MAX_PACKET_SIZE = 1 << 24
-# The largest time of a datetime (end of the year 9999), in microseconds since the Unix epoch.
+# The times that a datetime can have (the years 1 to 9999), in microseconds since the Unix epoch.
+_MIN_DATETIME_MICROSECONDS = -62_135_596_800_000_000
 _MAX_DATETIME_MICROSECONDS = 253_402_300_799_999_999
 
 
@@ -34,8 +35,8 @@ class Packet:
 
     Attributes:
         offset: the offset of the packet's header in the file, in bytes.
-        time: the time of capture in microseconds since the Unix epoch; None if unknown or after
-            the year 9999.
+        time: the time of capture in microseconds since the Unix epoch; None if unknown or outside
+            the years 1 to 9999.
         link_type: the link-layer type, such as 1 for Ethernet.
         data: the bytes of the packet, possibly truncated.
     """
@@ -93,8 +94,8 @@ def _read_pcapng(stream: IO[bytes]) -> Iterator[Packet | Record]:
     """Read a pcapng file after its magic number."""
     offset, order = 0, "<"
     head = PCAPNG_MAGIC + stream.read(4)
-    # (link-layer type, clock ticks per second) of each interface of the section.
-    interfaces: list[tuple[int, int]] = []
+    # The interfaces of the section.
+    interfaces: list[_Interface] = []
     while head:
         if len(head) < 8:
             yield Record(offset, head, "the capture is cut off in the header of a block", ends=True)
@@ -121,31 +122,53 @@ def _read_pcapng(stream: IO[bytes]) -> Iterator[Packet | Record]:
 
 
 def _read_block(
-    offset: int, order: str, kind: int, body: bytes, interfaces: list[tuple[int, int]]
+    offset: int, order: str, kind: int, body: bytes, interfaces: list[_Interface]
 ) -> Packet | Record | None:
     """Parse a block of a pcapng file. Returns None if the block contains no packet."""
     if kind == _INTERFACE and len(body) >= 8:
-        interfaces.append(
-            (struct.unpack_from(f"{order}H", body)[0], _ticks_per_second(order, body))
-        )
-    elif kind == _ENHANCED_PACKET and len(body) >= 20:
+        interfaces.append(_read_interface(order, body))
+    elif kind in (_ENHANCED_PACKET, _OLD_PACKET) and len(body) >= 20:
         number, high, low, size = struct.unpack_from(f"{order}IIII", body)
+        if kind == _OLD_PACKET:
+            # The interface has two bytes. The count of lost packets follows.
+            (number,) = struct.unpack_from(f"{order}H", body)
         if number >= len(interfaces) or size > len(body) - 20:
             return Record(offset, body, "a packet of an unknown interface, or cut off in its block")
-        link, ticks = interfaces[number]
-        time = (high << 32 | low) * 1_000_000 // ticks
-        valid_time = time if time <= _MAX_DATETIME_MICROSECONDS else None
-        return Packet(offset, valid_time, link, body[20 : 20 + size])
+        interface = interfaces[number]
+        time = interface.microseconds(high << 32 | low)
+        return Packet(offset, time, interface.link_type, body[20 : 20 + size])
     elif kind == _SIMPLE_PACKET and len(body) >= 4:
         size = min(struct.unpack_from(f"{order}I", body)[0], len(body) - 4)
         if not interfaces:
             return Record(offset, body, "a packet of an unknown interface")
-        return Packet(offset, None, interfaces[0][0], body[4 : 4 + size])
+        return Packet(offset, None, interfaces[0].link_type, body[4 : 4 + size])
     return None
 
 
-def _ticks_per_second(order: str, body: bytes) -> int:
-    """Return an interface's clock ticks per second: the option if_tsresol, or else 10^6."""
+@attrs.frozen
+class _Interface:
+    """An interface of a pcapng file.
+
+    Attributes:
+        link_type: the link-layer type.
+        ticks: clock ticks per second (the option if_tsresol).
+        offset: seconds to add to each time (the option if_tsoffset).
+    """
+
+    link_type: int
+    ticks: int = 1_000_000
+    offset: int = 0
+
+    def microseconds(self, ticks: int) -> int | None:
+        """Return a time in microseconds since the Unix epoch; None outside the years 1 to 9999."""
+        time = ticks * 1_000_000 // self.ticks + self.offset * 1_000_000
+        is_datetime = _MIN_DATETIME_MICROSECONDS <= time <= _MAX_DATETIME_MICROSECONDS
+        return time if is_datetime else None
+
+
+def _read_interface(order: str, body: bytes) -> _Interface:
+    """Parse the body of an interface block and the options for its times."""
+    clock: dict[str, int] = {}
     offset = 8
     while offset + 4 <= len(body):
         code, size = struct.unpack_from(f"{order}HH", body, offset)
@@ -153,9 +176,11 @@ def _ticks_per_second(order: str, body: bytes) -> int:
             break
         if code == _TIME_RESOLUTION and size >= 1 and offset + 4 < len(body):
             value = body[offset + 4]
-            return 1 << (value & 0x7F) if value & 0x80 else 10 ** min(value, 18)
+            clock["ticks"] = 1 << (value & 0x7F) if value & 0x80 else 10 ** min(value, 18)
+        elif code == _TIME_OFFSET and size == 8 and offset + 12 <= len(body):
+            (clock["offset"],) = struct.unpack_from(f"{order}q", body, offset + 4)
         offset += 4 + size + -size % 4
-    return 1_000_000
+    return _Interface(struct.unpack_from(f"{order}H", body)[0], **clock)
 
 
 # Maximum bytes and segments to buffer while earlier bytes are missing: for one direction of a

@@ -674,6 +674,44 @@ def test_time_in_ticks_of_a_power_of_two(ticks: int, exponent: int, time: int) -
     assert (b"m", "", time) == (record.wire, record.fault, record.time)
 
 
+@pytest.mark.parametrize("order", "<>")
+@pytest.mark.parametrize("kind", [2, 6])
+@pytest.mark.parametrize(
+    "ticks, offset, time",
+    [
+        (7_000, 0, 7_000_000),
+        (7_000, 1_700_000_000, 1_700_000_007_000_000),
+        (7_000, -8, -1_000_000),
+        (0, 253_402_300_799, 253_402_300_799_000_000),
+        (0, 253_402_300_800, None),
+        (0, -62_135_596_800, -62_135_596_800_000_000),
+        (0, -62_135_596_801, None),
+        (0, 2**63 - 1, None),
+    ],
+)
+def test_time_of_every_packet_block_has_the_offset_of_its_interface(
+    order: str, kind: int, ticks: int, offset: int, time: int | None
+) -> None:
+    """Block 2 is the packet block of the first versions of pcapng."""
+    (_, piece) = cut(stream_of([b"m"]), [1000])
+    data = packet(piece)
+    options = struct.pack(f"{order}HHqHHB3xHH", 14, 8, offset, 9, 1, 3, 0, 0)
+    number = struct.pack(f"{order}I", 1) if kind == 6 else struct.pack(f"{order}HH", 1, 9)
+    head = number + struct.pack(f"{order}IIII", 0, ticks, len(data), len(data))
+    octets = b"".join(
+        (
+            block(0x0A0D0D0A, struct.pack(f"{order}IHHq", 0x1A2B3C4D, 1, 0, -1), order),
+            block(1, struct.pack(f"{order}HHI", 1, 0, 0), order),
+            block(1, struct.pack(f"{order}HHI", 1, 0, 0) + options, order),
+            block(kind, head + data, order),
+        )
+    )
+
+    (record,) = read(octets)
+
+    assert (b"m", "", time) == (record.wire, record.fault, record.time)
+
+
 @given(st.lists(st.binary(max_size=9), max_size=3))
 @example([b"eth0:"])
 def test_resolution_is_found_after_options_of_any_size(names: list[bytes]) -> None:
