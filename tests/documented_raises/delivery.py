@@ -304,6 +304,9 @@ FILTERS: Rows = {
             lambda: PropertiesFilter({"group-sequence": "x"}),
         ]
     },
+    "delivery.filters.Filter.right_name": {
+        "TypeError": lambda: Selector("a = 1").right_name(5),  # type: ignore[arg-type]
+    },
     "delivery.filters.Filter.from_value": {
         "DecodeError": lambda: Selector.from_value(5, Selector.SYMBOL, filters.FilterOptions())
     },

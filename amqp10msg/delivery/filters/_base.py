@@ -385,12 +385,19 @@ class Filter(abc.ABC):
     def _unset_names(self, _message: Message) -> tuple[str, ...]:
         return ()
 
-    def right_name(self, _name: str, /) -> str:
+    def right_name(self, name: str) -> str:
         """Return the name that this filter's language has for a name of another language.
 
         Empty if there is none, or the name is not one of another language. In JMS selectors,
         ``header.priority`` is ``amqp.priority``.
+
+        Raises:
+            TypeError: the name is not a str.
         """
+        expect(name, str, "right_name", "a str")
+        return self._right_name(name)
+
+    def _right_name(self, _name: str) -> str:
         return ""
 
     # Copying and pickling call the constructor again: compiled expressions cannot be copied.

@@ -205,7 +205,7 @@ class Selector(_Expression):
     CODE: ClassVar[int | None] = 0x0000_468C_0000_0004
     CAPABILITY: ClassVar[str] = "APACHE.ORG:SELECTOR"
 
-    def right_name(self, name: str) -> str:  # `Filter.right_name` has the documentation
+    def _right_name(self, name: str) -> str:
         return name_in_selector(name)
 
     def _parse(self, text: str) -> Part | None:
@@ -267,7 +267,7 @@ class SqlFilter(_Expression):
     CODE: ClassVar[int | None] = 0x120
     CAPABILITY: ClassVar[str] = "AMQP_FILTEX_SQL_V1_0"
 
-    def right_name(self, name: str) -> str:  # `Filter.right_name` has the documentation
+    def _right_name(self, name: str) -> str:
         return name_in_sql(name)
 
     def _parse(self, text: str) -> Part:
