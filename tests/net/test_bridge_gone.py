@@ -13,7 +13,7 @@ pytest.importorskip("pika")
 
 from pika import spec
 
-from amqp10msg.net.bridge import Bridge, LinkError, Statistics
+from amqp10msg.net.bridge import Bridge, LinkError, Route, RouteSpec, Statistics
 from amqp10msg.net.bridge.process import status_of
 from tests.basic_broker import BasicBroker
 from tests.bridging import bodies, bridged, numbered, options, quarantined
@@ -299,3 +299,36 @@ def test_deleted_source_ends_a_bounded_route(timeout: float | None) -> None:
         return
     with pytest.raises(LinkError, match=r"from: refused for 0 s .404 NOT_FOUND - no queue 'from'"):
         asyncio.run(run())
+
+
+# Without reconnecting.
+
+
+def test_unreachable_end_fails_a_route_that_does_not_reconnect() -> None:
+    closed = "amqp://127.0.0.1:1/q"
+
+    with pytest.raises(LinkError, match=r"127\.0\.0\.1:1.*Connection refused"):
+        asyncio.run(bridged(closed, "file:out.jsonl", reconnect=False))
+
+
+@pytest.mark.parametrize("end", ["from", "to"])
+def test_lost_end_fails_a_route_that_does_not_reconnect(end: str) -> None:
+    sent = numbered(5)
+
+    async def run() -> Statistics:
+        async with BasicBroker("from") as source, BasicBroker("to") as target:
+            source.queues["from"].extend(sent)
+            urls = source.url("queue=from"), target.url("queue=to")
+            spec = RouteSpec(*urls, options(idle=None, reconnect=False))
+            route = Route(spec.name, spec.source, spec.target, spec.options, logging.getLogger())
+            running = asyncio.ensure_future(route.run())
+            await until(lambda: route.statistics.accepted == 5)
+            (source if end == "from" else target).cut()
+            async with asyncio.timeout(60):
+                with pytest.raises(LinkError):
+                    await running
+            return route.statistics
+
+    counts = asyncio.run(run())
+
+    assert ("failed", 1) == (counts.ending, counts.source_lost + counts.target_lost)

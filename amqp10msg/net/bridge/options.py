@@ -188,6 +188,8 @@ class RouteOptions:
             source is empty.
         connect_timeout: timeout of the first connection to the source or target, in seconds. None
             for 60 s in a route that ends by itself, and no limit in other routes.
+        reconnect: whether to connect again if the source or target cannot be reached or is lost. If
+            False, the route fails, and its unsettled messages stay at the source.
         deadline: seconds after which the route stops as by `Route.stop`; None for no deadline.
         quarantine: the file for the exact bytes of messages that the target does not accept.
         quarantine_queue: the URL (see `parse_url`) of a queue, address or exchange for messages
@@ -303,6 +305,9 @@ class RouteOptions:
         "SECONDS",
         low=0.01,
         help_default="60 with --until-empty or --max-messages, else none",
+    )
+    reconnect: bool = declared(
+        True, bool, "End with status 1 when the source or target is unreachable or lost."
     )
     deadline: float | None = declared(
         None, float, "Stop after this time, as by SIGTERM.", "SECONDS", low=0.01

@@ -137,12 +137,13 @@ class LinkOpener(Generic[_Link]):
         """Record and log a failed attempt. Return whether the route cannot go on after it.
 
         Raises:
-            LinkError: the error is permanent, and no link was open before.
+            LinkError: the error is permanent, and no link was open before; or the route does not
+                reconnect.
         """
         self.failed_attempts += 1
         self.needs_own_connection = self.needs_own_connection or error.shared
-        if error.permanent and not self.opened.is_set():
-            raise LinkError(f"{self.endpoint}: {error}", permanent=True) from None
+        if (error.permanent and not self.opened.is_set()) or not self._options.reconnect:
+            raise LinkError(f"{self.endpoint}: {error}", **vars(error)) from None
         self._last_failure = str(error)
         self.log("unreachable", why=self._last_failure, tries=tries)
         return error.permanent and not self._on_refused(error)

@@ -258,7 +258,7 @@ class SourceEnd:
         self.reconnecting.report(error)
         self._forget_link()
         self._ending.source_lost()
-        if error.local:
+        if error.local or not self._context.options.reconnect:
             lifecycle.fail(error)
             return
         if error.shared and (error.sent_by_peer or error.failed):

@@ -234,7 +234,7 @@ class TargetEnd:
         self.reconnecting.report(error, suspects=len(in_flight))
         for delivery in orphans:
             self._settlement.forget(delivery)  # not settled: the source delivers the message again
-        if error.local:
+        if error.local or not self._context.options.reconnect:
             self._pending.put_back(in_flight)  # the route releases them when it ends
             self._context.lifecycle.fail(error)
             return
