@@ -120,8 +120,10 @@ class Intake:
         """Whether the route accepts no more deliveries: it ends, or has enough messages."""
         if self._context.lifecycle.is_ending:
             return True
-        limit, settled = self._ending.max_settled, self._context.statistics.settled
-        return limit is not None and self._context.unsettled.count_total(settled) >= limit
+        limit = self._ending.max_settled
+        if limit is None:
+            return False
+        return self._context.unsettled.count_total(self._context.statistics.settled) >= limit
 
     def _keep_surplus(self, delivery: SourceDelivery) -> None:
         """Keep a delivery until the route ends; then it is released. Stop the source."""
