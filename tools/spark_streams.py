@@ -139,7 +139,7 @@ class Broker:
 
     def in_queue(self, name: str, folder: Path) -> Iterator[bytes]:
         """Consume the messages of a queue."""
-        from amqp10msg.net.landing import Landing  # noqa: PLC0415  (of one way)
+        from amqp10msg.net.ends.parquet import Landing  # noqa: PLC0415  (of one way)
         from amqp10msg.net.spool import Batches, spool_from  # noqa: PLC0415
 
         with Landing(folder) as landing:

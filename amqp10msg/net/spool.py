@@ -2,319 +2,172 @@
 
 A crash loses no message: the broker redelivers unacknowledged messages. A message that was on disk
 and not acknowledged is then stored twice; `Spooled.identity` is equal for both rows.
+
+A spooler is a route of the bridge to a `ParquetTarget` that ends with its first lost connection.
 """
 
 from __future__ import annotations
 
-import ast
 import asyncio
-import os
+import logging
 import threading
-import time
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, NoReturn
-from urllib.parse import parse_qs, unquote
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, TypeVar
+from urllib.parse import parse_qs
 
 import attrs
 
-from amqp10msg.net.ends.links import open_source
-from amqp10msg.net.ends.terms import LinkError, Settle, SourceDelivery, SourceLink, SourceRequest
-from amqp10msg.net.ends.urls import (
-    Endpoint,
-    parameter_number,
-    parse_url,
-    secret,
-    split_url,
-    with_files,
-)
-from amqp10msg.net.landing import Landing, Spooled
-from amqp10msg.wire.reprs import readable
+from amqp10msg.net.bridge.options import RouteOptions
+from amqp10msg.net.bridge.route import Route
+from amqp10msg.net.bridge.routes import RouteSpec
+from amqp10msg.net.ends.parquet import Landing
+from amqp10msg.net.ends.terms import LinkError
+from amqp10msg.net.ends.urls import Endpoint, FileLimits, parse_url, split_url, with_files
+from amqp10msg.net.ends.wire import ConnectionPools
+from amqp10msg.options import declared
+from amqp10msg.wire.text import plural
 
-#: The maximum message size, in bytes. Practically no limit, since rows are kept in memory anyway.
-_MAX_MESSAGE_SIZE = 1 << 62
-#: The maximum of a timeout or delay in a URL, in seconds.
-_DAY = 86_400
-#: Parameters of pika's URLs (AMQP 0-9-1) that are accepted and ignored.
-_IGNORED_PARAMETERS = {
-    *("blocked_connection_timeout", "channel_max", "client_properties", "frame_max", "locale"),
-    "tcp_options",
-}
-#: For each key of pika's ``ssl_options``, the field of `Endpoint` with the same meaning.
-_TLS_FIELDS = {
-    "ca_certs": "cacertfile",
-    "cafile": "cacertfile",
-    "certfile": "certfile",
-    "keyfile": "keyfile",
-    "server_hostname": "server_name",
+_T = TypeVar("_T")
+
+#: Receives the events of the route; silent unless the application configures logging.
+_LOGGER = logging.getLogger("amqp10msg.spool")
+_LOGGER.addHandler(logging.NullHandler())
+#: The maximum of `RouteOptions.max_message` and `RouteOptions.max_bytes`. Practically no limit.
+_MAX_SIZE = 1 << 60
+#: The maximum of `RouteOptions.window`.
+_MAX_WINDOW = 65_535
+#: Seconds between two checks whether to end.
+_CHECK_INTERVAL = 0.1
+#: For parameters of pika's URLs, the parameters of `parse_url` with the same purpose.
+_RENAMED_PARAMETERS = {
+    "socket_timeout": "connection_timeout, in milliseconds",
+    "stack_timeout": "connection_timeout, in milliseconds",
+    "ssl_options": "cacertfile, certfile, keyfile and server_name_indication",
 }
 
 
 @attrs.frozen
-class Batches:
-    """When to write the received messages to a file: at the first limit that they reach.
+class Batches(FileLimits):
+    """When to write the received messages to a file, and when to end.
 
     Attributes:
-        rows: maximum number of messages in a file.
-        octets: size of the messages, in bytes, at which a file is written.
-        seconds: maximum time from the receipt of a file's first message to the write, in seconds.
+        rows: maximum number of messages in a file; no file has more than 65,535.
+        octets: total size of the messages, in bytes, at which a file is written.
+        seconds: maximum time from a file's first message to the write, in seconds.
         idle: end after this many seconds without a message; None to run until stopped.
+
+    Raises:
+        TypeError: a limit is not a number.
+        ValueError: a limit is out of range.
     """
 
-    rows: int = 10_000
-    octets: int = 64 << 20
-    seconds: float = 1.0
-    idle: float | None = None
+    idle: float | None = declared(None, float, low=0.01)
+
+
+def endpoint_of(url: str, node: str, protocol: Literal["1.0", "0-9-1"] = "1.0") -> Endpoint:
+    """Return the source that `spool` reads with these arguments.
+
+    Raises:
+        ValueError: the URL is invalid, or names a variable or file that does not exist. The error
+            text does not quote the URL, which may contain a password.
+    """
+    url = with_files(url if "://" in url else f"amqp://{url}")
+    parts = split_url(url)
+    if parts.scheme not in {"amqp", "amqps"}:
+        raise ValueError(
+            "a URL must begin with amqp:// or amqps:// (for AMQP 0-9-1 likewise: give the "
+            f"protocol separately), not {parts.scheme[:20]!r}"
+        )
+    if protocol == "1.0":
+        endpoint = parse_url(url)
+        if endpoint.address is not None:
+            raise ValueError(
+                "a URL of AMQP 1.0 must not have a path here: give the address separately"
+            )
+        return attrs.evolve(endpoint, address=node)
+    for name in parse_qs(parts.query, keep_blank_values=True):
+        if name in _RENAMED_PARAMETERS:
+            raise ValueError(
+                f"{name!r} is not a parameter of a URL: use {_RENAMED_PARAMETERS[name]}"
+            )
+    endpoint = parse_url(url.strip().replace("amqp", "amqp091", 1))
+    if endpoint.queue is not None:
+        raise ValueError("a URL of AMQP 0-9-1 must not have queue= here: give the queue separately")
+    return attrs.evolve(endpoint, queue=node)
 
 
 @attrs.frozen
-class _SourceUrl:
-    """A parsed source URL.
+class _OpenLanding:
+    """A pool whose only connection is an open landing, which stays open."""
 
-    Attributes:
-        endpoint: the source.
-        attempts: maximum number of attempts to connect.
-        delay: seconds between two attempts.
-    """
-
-    endpoint: Endpoint
-    attempts: int = 1
-    delay: float = 2.0
-
-    @classmethod
-    def of(cls, url: str, node: str, protocol: str) -> _SourceUrl:
-        """Parse the URL of a broker; `node` is the address or queue, which the URL does not name.
-
-        Raises:
-            ValueError: the URL is invalid. The error text does not quote the URL, which may contain
-                a password.
-        """
-        url = with_files(url)
-        parts = split_url(url if "://" in url else f"amqp://{url}")
-        if parts.scheme not in {"amqp", "amqps"}:
-            raise ValueError(
-                "a URL must begin with amqp:// or amqps:// (for AMQP 0-9-1 likewise: give the "
-                f"protocol separately), not {parts.scheme[:20]!r}"
-            )
-        if protocol == "1.0":
-            if parts.path not in {"", "/"}:
-                raise ValueError(
-                    "a URL of AMQP 1.0 must not have a path here: give the address separately"
-                )
-            return cls(attrs.evolve(parse_url(parts.geturl()), address=node))
-        tls = parts.scheme == "amqps"
-        fields: dict[str, Any] = {
-            "host": parts.hostname or "localhost",
-            "port": parts.port or (5671 if tls else 5672),
-            "user": secret(parts.username, os.environ),
-            "password": secret(parts.password, os.environ),
-        }
-        if fields["user"] is None:
-            fields["user"], fields["password"] = "guest", "guest"
-        host = unquote(parts.path.split("/")[1]) if len(parts.path) > 1 else "/"
-        options, attempts = _parse_parameters(parts.query)
-        fields |= options
-        endpoint = Endpoint("0-9-1", tls=tls, queue=node, virtual_host=host, **fields)
-        return cls(endpoint, **attempts)
-
-
-def _parse_parameters(query: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parse the query parameters of an AMQP 0-9-1 URL, which are those of pika.
-
-    Returns:
-        The fields of `Endpoint` and the fields of `_SourceUrl` that the parameters set.
-
-    Raises:
-        ValueError: a parameter is unknown, or its value is invalid.
-    """
-    fields: dict[str, Any] = {}
-    attempts: dict[str, Any] = {}
-    for name, values in parse_qs(query).items():
-        text = values[-1]
-        if name == "heartbeat":
-            # 0 disables heartbeats: use the longest interval.
-            fields[name] = parameter_number(name, text, 0, 65_535) or 65_535
-        elif name in {"socket_timeout", "stack_timeout"}:
-            fields["timeout"] = _seconds(name, text)
-        elif name == "connection_attempts":
-            attempts["attempts"] = parameter_number(name, text, 1, 1_000_000)
-        elif name == "retry_delay":
-            attempts["delay"] = _seconds(name, text)
-        elif name == "ssl_options":
-            fields |= _tls_options(text)
-        elif name not in _IGNORED_PARAMETERS:
-            raise ValueError(f"unknown parameter {name[:40]!r} in a URL of AMQP 0-9-1")
-    return fields, attempts
-
-
-def _seconds(name: str, text: str) -> float:
-    """Parse the URL parameter `name`, a number of seconds from 0 to `_DAY`."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= _DAY:
-        raise ValueError(f"{name} must be 0 to {_DAY:,} seconds, got {text[:20]!r}")
-    return seconds
-
-
-def _tls_options(text: str) -> dict[str, Any]:
-    """Convert pika's ``ssl_options`` to fields of `Endpoint`.
-
-    Raises:
-        ValueError: an option is unknown or invalid. The error text does not quote values, which
-            may be passwords.
-    """
-    try:
-        options = dict(ast.literal_eval(text) or {})
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        raise ValueError("ssl_options must be a Python dict literal") from None
-    for name, value in options.items():
-        if not isinstance(name, str) or name not in _TLS_FIELDS:
-            allowed = ", ".join(_TLS_FIELDS)
-            raise ValueError(f"ssl_options: unknown option {name!r:.40}; the options are {allowed}")
-        if not isinstance(value, str | None):
-            raise ValueError(f"ssl_options: {name} must be a string")  # noqa: TRY004  (in a URL)
-    return {_TLS_FIELDS[name]: value for name, value in options.items()}
-
-
-@attrs.define(eq=False, repr=False, slots=False)
-class _Spooler:
-    """Writes received deliveries to a `Landing`, and accepts them when they are on disk."""
-
-    _node: str
     _landing: Landing
-    _batches: Batches
-    _now: Callable[[], float]
-    _monotonic: Callable[[], float]
-    _stopping: threading.Event | None = None
 
-    def __attrs_post_init__(self) -> None:
-        self.total = 0
-        self._deliveries: list[SourceDelivery] = []
-        self._first_received_at = 0.0  # the first message of the next file
-        self._last_received_at = self._monotonic()
+    async def join(
+        self,
+        endpoint: Endpoint,  # noqa: ARG002  (of the protocol)
+        open_connection: Callable[[Endpoint], Awaitable[Any]],  # noqa: ARG002
+        make_link: Callable[[Any], _T],
+        *,
+        alone: bool = False,  # noqa: ARG002
+    ) -> _T:
+        """Return a new target that writes to the landing."""
+        return make_link(self._landing)
 
-    async def run(self, source: _SourceUrl, warn: Callable[[str], object]) -> int:
-        """Consume a queue until it is idle or `_stopping` is set; return the number of messages.
 
-        `warn` is called with the warning of `_redelivery_warning`, if there is one.
-        """
-        self._fault: asyncio.Future[NoReturn] = asyncio.get_running_loop().create_future()
-        batches = self._batches
-        link = await self._open(source)
-        try:
-            text = _redelivery_warning(link.peer_product)
-            if text:
+def _route_to(landing: Landing, source: Endpoint, batches: Batches) -> Route:
+    """Return the route from a source to a landing."""
+    target = Endpoint(source.protocol, "", 0, file=str(landing.folder), parquet=batches)
+    options = RouteOptions(
+        # Enough for two files: the next file fills while the current file is written.
+        window=min(2 * batches.rows, _MAX_WINDOW),
+        max_bytes=min(2 * batches.octets, _MAX_SIZE),
+        max_message=_MAX_SIZE,
+        outcome_timeout=batches.seconds + 30.0,
+        reconnect=False,
+        quarantine=landing.folder / ".too-large.jsonl",
+    )
+    spec = RouteSpec(source, target, options)
+    pools = ConnectionPools(targets=_OpenLanding(landing))
+    return Route(spec.name, spec.source, spec.target, spec.options, _LOGGER, pools)
+
+
+async def _run(
+    route: Route,
+    idle: float | None,
+    stopping: threading.Event | None,
+    warn: Callable[[str], object],
+) -> int:
+    """Run a route until its source is idle or `stopping` is set; return the number of messages.
+
+    Raises:
+        LinkError: the source cannot be opened or was lost.
+        OSError: a file could not be written.
+    """
+    counts, clock = route.statistics, asyncio.get_running_loop().time
+    running = asyncio.ensure_future(route.run())
+    received, idle_since, warned = 0, clock(), False
+    while not running.done():
+        await asyncio.wait({running}, timeout=min(_CHECK_INTERVAL, idle or _CHECK_INTERVAL))
+        if not warned and (product := route.source_product):
+            warned = True
+            if text := _redelivery_warning(product):
                 warn(text)
-            interval = min(batches.seconds, batches.idle or batches.seconds)
-            must_end = False
-            while not must_end:
-                await asyncio.wait({self._fault}, timeout=interval)
-                if self._fault.done():
-                    await self._fault
-                idle = batches.idle
-                must_end = idle is not None and self._monotonic() - self._last_received_at >= idle
-                must_end = must_end or (self._stopping is not None and self._stopping.is_set())
-                if self._is_due or must_end:
-                    self._write_and_accept()
-            await link.close(5.0)
-        finally:
-            link.abort()
-        return self.total
-
-    async def _open(self, source: _SourceUrl) -> SourceLink:
-        """Open the link to the source, with retries as the URL requests."""
-        request = SourceRequest(
-            endpoint=source.endpoint,
-            receive=self._receive,
-            on_lost=self._fail,
-            # Enough for two files: the next file fills while the current file is written.
-            window=min(2 * self._batches.rows, 100_000),
-            max_message=_MAX_MESSAGE_SIZE,
-            overflow=_raise_overflow,
-        )
-        for _ in range(source.attempts - 1):
-            try:
-                return await open_source(request)
-            except LinkError as error:
-                if error.permanent:
-                    raise
-                await asyncio.sleep(source.delay)
-        return await open_source(request)
-
-    def _receive(self, deliveries: Sequence[SourceDelivery]) -> None:
-        for delivery in deliveries:
-            self._receive_one(delivery)
-
-    def _receive_one(self, delivery: SourceDelivery) -> None:
-        """Add a delivery to the next file, and write the file if a limit is reached."""
-        if self._fault.done():
-            return
-        self._last_received_at = self._monotonic()
-        if not self._deliveries:
-            self._first_received_at = self._last_received_at
-        self._landing.add(self._row(delivery))
-        self._deliveries.append(delivery)
-        batches = self._batches
-        full = len(self._deliveries) >= batches.rows or self._landing.octets >= batches.octets
-        if full or self._is_due:
-            try:
-                self._write_and_accept()
-            except Exception as error:  # noqa: BLE001  (raised in `run`)
-                self._fail(error)
-
-    def _row(self, delivery: SourceDelivery) -> Spooled:
-        """Convert a delivery to a row of a file."""
-        received = int(self._now() * 1_000_000)
-        header = delivery.content_header
-        if header is None:
-            tag = bytes(delivery.tag.tag)
-            return Spooled(
-                self._node,
-                received,
-                tag,
-                delivery.redelivered,
-                delivery.octets,
-                message_format=delivery.message_format,
-            )
-        return Spooled(
-            self._node,
-            received,
-            str(delivery.tag).encode(),
-            delivery.redelivered,
-            None,
-            header,
-            delivery.octets,
-            readable(delivery.exchange),
-            readable(delivery.routing_key),
-        )
-
-    @property
-    def _is_due(self) -> bool:
-        """Whether the oldest unwritten message was received at least `Batches.seconds` ago."""
-        waited = self._monotonic() - self._first_received_at
-        return bool(self._deliveries) and waited >= self._batches.seconds
-
-    def _write_and_accept(self) -> None:
-        """Write the received messages to disk, then accept them."""
-        self._landing.flush()
-        deliveries, self._deliveries = self._deliveries, []
-        if deliveries:
-            deliveries[0].link.settle(deliveries, Settle.ACCEPT)
-        self.total += len(deliveries)
-
-    def _fail(self, error: Exception) -> None:
-        """End `run` with an error."""
-        if not self._fault.done():
-            self._fault.set_exception(error)
-            # Mark the exception as retrieved, to prevent a log entry: `run` may raise another
-            # error, from opening the link, and never await `_fault`.
-            self._fault.exception()
-
-
-def _raise_overflow() -> NoReturn:
-    raise OSError("the message exceeds the maximum size")
+        if counts.received != received or not counts.connected.get("source"):
+            received, idle_since = counts.received, clock()
+        is_idle = idle is not None and clock() - idle_since >= idle
+        if is_idle or (stopping is not None and stopping.is_set()):
+            route.stop()
+    try:
+        await running
+    except LinkError as error:
+        if error.local:
+            raise OSError(str(error)) from None
+        raise
+    if counts.quarantined:
+        count = plural(counts.quarantined.total(), "message")
+        warn(f"{count} too large for Parquet files: see {route.options.quarantine}")
+    return counts.accepted
 
 
 def _redelivery_warning(peer_product: str) -> str:
@@ -333,15 +186,6 @@ def _redelivery_warning(peer_product: str) -> str:
     )
 
 
-def endpoint_of(url: str, node: str, protocol: Literal["1.0", "0-9-1"] = "1.0") -> Endpoint:
-    """Return the source that `spool` reads with these arguments.
-
-    Raises:
-        ValueError: the URL is invalid, or names a variable or file that does not exist.
-    """
-    return _SourceUrl.of(url, node, protocol).endpoint
-
-
 def spool(
     url: str,
     node: str,
@@ -349,8 +193,6 @@ def spool(
     batches: Batches | None = None,
     *,
     protocol: Literal["1.0", "0-9-1"] = "1.0",
-    now: Callable[[], float] = time.time,
-    monotonic: Callable[[], float] = time.monotonic,
     warn: Callable[[str], object] = warnings.warn,
 ) -> int:
     """Write the messages of an address or a queue to Parquet files, and accept them.
@@ -362,31 +204,30 @@ def spool(
 
     Args:
         url: the URL of the broker, such as ``amqp://user:password@host:5672``; for AMQP 0-9-1,
-            followed by the virtual host. User and password may be ``${NAME}``, an environment
-            variable, or ``${file:PATH}``, the content of a file.
+            followed by the virtual host. Its parameters are those of `parse_url`. User and password
+            may be ``${NAME}``, an environment variable, or ``${file:PATH}``, the content of a file.
         node: the address of the source; for AMQP 0-9-1, the name of the queue.
         landing: the folder to write to.
         batches: when to write a file.
         protocol: ``1.0``, or ``0-9-1``, which needs pika.
-        now: returns the time in seconds since the Unix epoch.
-        monotonic: a monotonic clock in seconds.
         warn: called at the start with a warning if the broker may drop redelivered messages: quorum
-            queues of RabbitMQ 4 have a default delivery-limit of 20.
+            queues of RabbitMQ 4 have a default delivery-limit of 20. Also called for messages of
+            more than 2 GiB, which are in the file ``.too-large.jsonl`` of the folder.
 
     Returns:
         The number of messages that were written and accepted.
 
     Raises:
         ConnectionError: the connection, link or channel failed; accepted messages are on disk.
+        OSError: a file could not be written.
         ValueError: the URL is invalid, or names a variable or file that does not exist.
     """
-    source = _SourceUrl.of(url, node, protocol)
-    spooler = _Spooler(node, landing, batches or Batches(), now, monotonic)
+    source = endpoint_of(url, node, protocol)
     try:
-        return asyncio.run(spooler.run(source, warn))
+        return spool_from(source, landing, batches or Batches(), warn=warn)
     except LinkError as error:
-        endpoint = source.endpoint
-        raise ConnectionError(f"{node} at {endpoint.host}:{endpoint.port}: {error}") from None
+        reason = str(error).removeprefix(f"{source}: ")
+        raise ConnectionError(f"{node} at {source.host}:{source.port}: {reason}") from None
 
 
 def spool_from(
@@ -403,7 +244,8 @@ def spool_from(
         endpoint: the source, from `parse_url`.
         landing: the folder to write to.
         batches: when to write a file.
-        stopping: set this event to end; received messages are written and accepted first.
+        stopping: set this event to end; the messages for the next file are written and accepted
+            first.
         warn: see `spool`.
 
     Returns:
@@ -413,9 +255,8 @@ def spool_from(
         LinkError: the connection, link or channel cannot be opened or failed; accepted messages
             are on disk.
         OSError: a file could not be written.
+        ValueError: the endpoint is not a queue or address of a broker.
     """
-    spooler = _Spooler(endpoint.name, landing, batches, time.time, time.monotonic, stopping)
-    try:
-        return asyncio.run(spooler.run(_SourceUrl(endpoint), warn))
-    finally:
-        landing.forget()  # the broker redelivers unaccepted messages
+    if endpoint.file is not None:
+        raise ValueError(f"{endpoint}: a spooler reads a queue or address of a broker")
+    return asyncio.run(_run(_route_to(landing, endpoint, batches), batches.idle, stopping, warn))

@@ -24,9 +24,9 @@ from pyspark.sql.types import StructType
 
 from amqp10msg.jobs.inputs import bool_option, positive_option, reject_unknown_options
 from amqp10msg.net.ends.counts import count_queue_now
+from amqp10msg.net.ends.parquet import LANDED, Landing, file_name, next_of, numbers_in
 from amqp10msg.net.ends.terms import LinkError
 from amqp10msg.net.ends.urls import Endpoint, parse_urls
-from amqp10msg.net.landing import LANDED, Landing, file_name, next_of, numbers_in
 from amqp10msg.net.spool import Batches, spool_from
 from amqp10msg.spark._frames import spark_schema
 from amqp10msg.spark._workers import (
@@ -105,9 +105,9 @@ class Amqp10Queue(DataSource):
     """Streams a queue, or a 1.0 address, through files.
 
     The driver consumes the queue and writes files; the tasks read them. The columns are defined by
-    `amqp10msg.net.landing.LANDED`. A message is accepted after its file is on disk, so it is stored
-    at least once. If the driver is killed between these two steps, the message is stored twice with
-    the same ``identity``.
+    `amqp10msg.net.ends.parquet.LANDED`. A message is accepted after its file is on disk, so it is
+    stored at least once. If the driver is killed between these two steps, the message is stored
+    twice with the same ``identity``.
     Each file belongs to exactly one batch, even if Spark repeats the batch.
 
     Options:

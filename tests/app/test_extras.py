@@ -39,6 +39,7 @@ MISSING = {
         ("pipeline translate --to 0-9-1 in out", "arrow"),
         ("pipeline validate in out", "arrow"),
         ("spool amqp://127.0.0.1:9 q landing", "net,arrow"),
+        (f"bridge --from {URL} --to parquet:out", "bridge,arrow"),
     ],
     "pyspark": [("pipeline decode --engine spark in out", "spark")],
     "fastavro": [("inspect in.avro", "avro"), ("validate in.avro", "avro")],

@@ -31,7 +31,7 @@ def _bridge() -> Any:
 
 def _landing() -> Any:
     pytest.importorskip("pyarrow")
-    return importlib.import_module("amqp10msg.net.landing")
+    return importlib.import_module("amqp10msg.net.ends.parquet")
 
 
 def _spool() -> Any:
@@ -342,8 +342,12 @@ def _removed_landing(folder: Path) -> Any:
 
 def _land_in_a_removed_folder(tmp_path: Path) -> None:
     with _removed_landing(tmp_path / "l") as landing:
-        landing.add(_landing().Spooled("q", 0, b"t", False, wire=b""))
-        landing.flush()
+        landing.write([_landing().Spooled("q", 0, b"t", False, wire=b"")])
+
+
+def _land_no_rows(tmp_path: Path) -> None:
+    with _landing().Landing(tmp_path) as landing:
+        landing.write([])
 
 
 def _spool_into_a_removed_folder(tmp_path: Path) -> None:
@@ -351,6 +355,12 @@ def _spool_into_a_removed_folder(tmp_path: Path) -> None:
         server.publish("q", Message(b"x"))
         endpoint = _bridge().parse_url(f"{server.url}/q")
         _spool().spool_from(endpoint, landing, _spool().Batches(rows=1, idle=0.1))
+
+
+def _spool_to_a_removed_folder(tmp_path: Path) -> None:
+    with Server() as server, _removed_landing(tmp_path / "l") as landing:
+        server.publish("q", Message(b"x"))
+        _spool().spool(server.url, "q", landing, _spool().Batches(rows=1, idle=0.1))
 
 
 @contextlib.contextmanager
@@ -376,12 +386,33 @@ def _land_twice(tmp_path: Path) -> None:
         _landing().Landing(tmp_path)
 
 
+def _open_a_locked_folder(tmp_path: Path) -> None:
+    terms = importlib.import_module("amqp10msg.net.ends.terms")
+    request = terms.TargetRequest(
+        endpoint=_bridge().parse_url(f"parquet:{tmp_path}"),
+        on_outcomes=lambda _: None,
+        on_room=lambda: None,
+        on_lost=lambda _: None,
+        window=1,
+    )
+    with _landing().Landing(tmp_path):
+        asyncio.run(_landing().open_target(request))
+
+
 SPOOL: Rows = {
-    "net.landing.Landing": {
+    "net.ends.parquet.open_target": {"LinkError": _open_a_locked_folder},
+    "net.spool.Batches": {
+        "TypeError": lambda: _spool().Batches(rows="1"),
+        "ValueError": lambda: _spool().Batches(rows=0),
+    },
+    "net.ends.parquet.Landing": {
         "BlockingIOError": _land_twice,
         "OSError": lambda tmp_path: _landing().Landing(_text_file(tmp_path)),
     },
-    "net.landing.Landing.flush": {"OSError": _land_in_a_removed_folder},
+    "net.ends.parquet.Landing.write": {
+        "OSError": _land_in_a_removed_folder,
+        "ValueError": _land_no_rows,
+    },
     "net.spool.endpoint_of": {
         "ValueError": [
             lambda: _spool().endpoint_of("amqp://${NO_SUCH_VARIABLE}@h", "q"),
@@ -390,11 +421,15 @@ SPOOL: Rows = {
     },
     "net.spool.spool": {
         "ConnectionError": _spool_from_a_closed_port,
+        "OSError": _spool_to_a_removed_folder,
         "ValueError": lambda: _spool().spool("amqp://${NO_SUCH_VARIABLE}@h", "q", None),
     },
     "net.spool.spool_from": {
         "LinkError": _spool_from_a_closed_endpoint,
         "OSError": _spool_into_a_removed_folder,
+        "ValueError": lambda: _spool().spool_from(
+            _bridge().parse_url("file:x"), None, _spool().Batches()
+        ),
     },
 }
 

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pika")
 pytest.importorskip("pyarrow")
 
-from amqp10msg.net.landing import Landing
+from amqp10msg.net.ends.parquet import Landing
 from amqp10msg.net.spool import Batches, spool
 from tests.basic_broker import BasicBroker, _Peer, running
 from tests.bridging import bridged, numbered, quarantined

@@ -7,6 +7,7 @@ The tests with a broker run against the RabbitMQ that AMQP10MSG_RABBITMQ names,
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import signal
 import struct
@@ -39,8 +40,8 @@ pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg.net.ends.basic_frames import BODY, HEADER, Content, FrameError, FrameReader  # noqa: E402
-from amqp10msg.net.landing import Landing, Spooled  # noqa: E402
-from amqp10msg.net.spool import Batches, spool  # noqa: E402
+from amqp10msg.net.ends.parquet import Landing, Spooled  # noqa: E402
+from amqp10msg.net.spool import Batches, endpoint_of, spool  # noqa: E402
 from tests.basic_broker import BasicBroker, Stored, _Peer, running  # noqa: E402
 from tests.rabbitmq import BROKER, HEADERS, channels  # noqa: E402
 from tests.waiting import wait_until  # noqa: E402
@@ -98,14 +99,14 @@ def test_frame_without_frame_end_raises_frame_error() -> None:
 # A queue of a stand-in.
 
 
-def landed(sent: list[Stored], folder: Path, query: str = "", **given: Any) -> int:
+def landed(sent: list[Stored], folder: Path, query: str = "") -> int:
     """Spool the queue q of a stand-in."""
     broker = BasicBroker("q")
     broker.queues["q"].extend(sent)
     with running(broker), Landing(folder) as landing:
         url = f"amqp://guest:guest@127.0.0.1:{broker.port}/%2f{query}"
         batches = Batches(rows=2, seconds=0.1, idle=0.5)
-        total = spool(url, "q", landing, batches, protocol="0-9-1", **given)
+        total = spool(url, "q", landing, batches, protocol="0-9-1")
         assert not broker.queues["q"]
     return total
 
@@ -117,19 +118,19 @@ def test_headers_that_pika_cannot_decode_are_stored(tmp_path: Path) -> None:
     sent = [Stored(odd, b"hello"), Stored(encode_content_header(FULL, 0), b"", redelivered=True)]
     sent += [Stored(encode_content_header(BasicProperties(), 9_000), b"x" * 9_000)]
 
-    assert len(sent) == landed(sent, tmp_path, now=lambda: 1.5)
+    before = datetime.datetime.now(datetime.UTC)
+    assert len(sent) == landed(sent, tmp_path)
 
     found = rows(tmp_path)
     assert sent == [
         Stored(row["content_header"], row["payload"], row["redelivered"]) for row in found
     ]
-    assert {("q", "0-9-1", None, "", "q", 1_500_000)} == {
-        (
-            *(row[n] for n in ("address", "protocol", "wire", "exchange", "routing_key")),
-            int(row["received"].timestamp() * 1e6),
-        )
+    assert {("q", "0-9-1", None, "", "q")} == {
+        tuple(row[n] for n in ("address", "protocol", "wire", "exchange", "routing_key"))
         for row in found
     }
+    after = datetime.datetime.now(datetime.UTC)
+    assert all(before <= row["received"] <= after for row in found)
     assert [b"1", b"2", b"3"] == [row["delivery_tag"] for row in found]
     assert 2 == len(list(tmp_path.glob("*.parquet")))
 
@@ -143,14 +144,29 @@ def test_short_string_that_is_not_utf_8(tmp_path: Path, monkeypatch: pytest.Monk
     assert ["n\\xff"] == [row["routing_key"] for row in rows(tmp_path)]
 
 
-def test_pikas_url_parameters_are_accepted(tmp_path: Path) -> None:
-    parameters = "?heartbeat=0&socket_timeout=5&connection_attempts=2&retry_delay=0&frame_max=9000"
+def test_parameters_of_the_bridge_are_accepted(tmp_path: Path) -> None:
     sent = [Stored(encode_content_header(BasicProperties(), 1), b"b")]
 
-    assert 1 == landed(sent, tmp_path, parameters)
-    for wrong, name in (("hartbeat=1", "hartbeat"), ("ssl_options={'ciphers': 'all'}", "ciphers")):
-        with Landing(tmp_path) as landing, pytest.raises(ValueError, match=f"'{name}'"):
-            spool(f"amqp://127.0.0.1/%2f?{wrong}", "q", landing, protocol="0-9-1")
+    assert 1 == landed(sent, tmp_path, "?heartbeat=9&connection_timeout=5000")
+
+
+@pytest.mark.parametrize(
+    "parameter, instead",
+    [
+        ("socket_timeout=5", "connection_timeout, in milliseconds"),
+        ("stack_timeout=5", "connection_timeout, in milliseconds"),
+        ("ssl_options={'ca_certs': 'ca.pem'}", "cacertfile"),
+        ("frame_max=9000", "is not a parameter of a URL"),
+        ("hartbeat=1", "heartbeat"),
+        ("queue=other", "separately"),
+    ],
+)
+def test_other_parameters_are_refused_with_what_to_use(parameter: str, instead: str) -> None:
+    """Those of pika have the names that RabbitMQ's URIs use."""
+    with pytest.raises(ValueError, match=instead) as caught:
+        endpoint_of(f"amqp://127.0.0.1/%2f?{parameter}", "q", "0-9-1")
+
+    assert parameter.partition("=")[0] in str(caught.value)
 
 
 # Identities.
@@ -247,7 +263,6 @@ def test_all_properties_are_stored(queue: Queue, tmp_path: Path) -> None:
             landing,
             batches,
             protocol="0-9-1",
-            now=lambda: 1.5,
             warn=warned.append,
         )
 
@@ -270,7 +285,7 @@ def test_all_properties_are_stored(queue: Queue, tmp_path: Path) -> None:
 def test_unreachable_broker_raises_connection_error(tmp_path: Path) -> None:
     expected = pytest.raises(ConnectionError, match=r"q at 127\.0\.0\.1:1: ")
     with Landing(tmp_path) as landing, expected:
-        spool("amqp://127.0.0.1:1/%2f?connection_attempts=1", "q", landing, protocol="0-9-1")
+        spool("amqp://127.0.0.1:1/%2f", "q", landing, protocol="0-9-1")
 
 
 @with_broker

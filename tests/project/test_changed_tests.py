@@ -41,7 +41,7 @@ def root(tmp_path: Path) -> Path:
             "amqp10msg/net/serve/server.py",
             ["tests/app/test_cli_serve.py", "tests/net/test_serve.py", TYPING],
         ),
-        ("amqp10msg/net/landing.py", ["tests/net", TYPING]),
+        ("amqp10msg/net/event_hubs.py", ["tests/net", TYPING]),
         ("amqp10msg/__init__.py", ["tests/message", TYPING, *CORPUS]),
         ("amqp10msg/sections/header.py", ["tests/message", TYPING, *CORPUS]),
         (

@@ -20,7 +20,7 @@ from amqp10msg.app.cli import main  # noqa: E402
 from amqp10msg.atomic_files import replacing, write_whole  # noqa: E402
 from amqp10msg.delivery.node.sqlite import SqliteStore  # noqa: E402
 from amqp10msg.net.bridge.records import Ledger, Positions  # noqa: E402
-from amqp10msg.net.landing import Landing, Spooled  # noqa: E402
+from amqp10msg.net.ends.parquet import Landing, Spooled  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 
 pytestmark = [
@@ -89,10 +89,8 @@ def test_in_memory_database_creates_no_file() -> None:
 
 def test_spooled_messages_are_private() -> None:
     with Landing("landing") as landing:
-        landing.add(Spooled("q", 1, b"t", False, Message("x").encode()))
-        path = landing.flush()
+        landing.write([Spooled("q", 1, b"t", False, Message("x").encode())])
 
-    assert path is not None
     assert {0o600} == {mode_of(file) for file in Path("landing").iterdir()}
 
 

@@ -122,7 +122,7 @@ def test_landing_and_quarantine_work_without_posix_modules(tmp_path: Path) -> No
     program = """
 from pathlib import Path
 from amqp10msg import Message
-from amqp10msg.net.landing import Landing, Spooled
+from amqp10msg.net.ends.parquet import Landing, Spooled
 from amqp10msg.net.ends.files import Quarantine
 folder = Path(sys.argv[1])
 with Landing(folder) as landing:
@@ -130,8 +130,7 @@ with Landing(folder) as landing:
         Landing(folder)
     except BlockingIOError as error:
         print("another" in str(error))
-    landing.add(Spooled("q", 0, b"1", False, wire=Message("x").encode()))
-    print(landing.flush().name)
+    print(landing.write([Spooled("q", 0, b"1", False, wire=Message("x").encode())]).name)
 Landing(folder)
 Quarantine(folder / "quarantine.jsonl").add([], route="r", source="s", target="t")
 print((folder / "quarantine.jsonl").exists())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 
 from amqp10msg import spark
-from amqp10msg.net.landing import LANDED
+from amqp10msg.net.ends.parquet import LANDED
 
 # A task may fail three times, as on a cluster.
 MASTER = "local[2,4]"

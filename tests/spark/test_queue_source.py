@@ -21,7 +21,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict  # noqa: E402
 from pyspark.sql.types import StructType  # noqa: E402
 
 from amqp10msg import spark  # noqa: E402
-from amqp10msg.net.landing import LANDED  # noqa: E402
+from amqp10msg.net.ends.parquet import LANDED  # noqa: E402
 from amqp10msg.spark.queue_source import Consumer, _Options  # noqa: E402
 from tests.basic_broker import BasicBroker, running  # noqa: E402
 from tests.bridging import numbered as basic_numbered  # noqa: E402

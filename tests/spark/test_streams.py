@@ -20,7 +20,7 @@ import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg import spark  # noqa: E402
 from amqp10msg.jobs import output_of  # noqa: E402
-from amqp10msg.net.landing import LANDED, Landing, Spooled  # noqa: E402
+from amqp10msg.net.ends.parquet import LANDED, Landing, Spooled  # noqa: E402
 from amqp10msg.spark.sink import CAN_SINK_STREAMS  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
@@ -34,6 +34,7 @@ COLUMNS = ("message_id", "application_properties")
 
 def land(folder: Path, *numbers: int) -> None:
     """Land a file; of ten messages one is cut off."""
+    rows = []
     with Landing(folder) as landing:
         for number in numbers:
             octets = Message(
@@ -42,8 +43,8 @@ def land(folder: Path, *numbers: int) -> None:
                 application_properties={"n": number},
             ).encode()
             wire = octets if number % 10 else octets[:-1]
-            landing.add(Spooled("q", number, b"%d" % number, False, wire))
-        landing.flush()
+            rows.append(Spooled("q", number, b"%d" % number, False, wire))
+        landing.write(rows)
 
 
 @attrs.frozen

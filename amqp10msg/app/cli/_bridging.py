@@ -36,7 +36,13 @@ accept_quarantine_option = click.option(
 
 
 def check_extra(endpoints: Iterable[Endpoint]) -> None:
-    """Raise ClickException if an endpoint is a 0-9-1 broker and pika is not installed."""
+    """Raise ClickException if pika or pyarrow is not installed, and an endpoint needs it."""
+    endpoints = list(endpoints)
+    if any(endpoint.parquet is not None for endpoint in endpoints):
+        try:
+            import amqp10msg.net.ends.parquet
+        except ModuleNotFoundError as error:
+            raise missing_extra(error, "bridge,arrow") from None
     if any(endpoint.protocol == "0-9-1" and endpoint.file is None for endpoint in endpoints):
         try:
             import amqp10msg.net.ends.basic  # noqa: F401  (checks that it can be imported)

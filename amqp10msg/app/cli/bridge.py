@@ -121,7 +121,8 @@ def bridge(
     URLs: amqp091://USER:PASSWORD@HOST/VHOST?queue=NAME for AMQP 0-9-1 (a target may also have
     exchange= and routing_key=), amqp://USER:PASSWORD@HOST/ADDRESS for 1.0 (?queue=NAME for
     RabbitMQ's addresses). amqp091s:// and amqps:// use TLS. Write USER and PASSWORD as ${NAME} to
-    read them from an environment variable, so that the process list does not show them.
+    read them from an environment variable, so that the process list does not show them. A target
+    may also be parquet:FOLDER, for numbered Parquet files; this requires the extra arrow, too.
 
     A message is acknowledged at the source only after the target has accepted it. Messages that
     the target refuses go to the quarantine, byte for byte. On SIGINT and SIGTERM, the bridge waits

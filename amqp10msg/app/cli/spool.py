@@ -59,20 +59,20 @@ def spool(
 ) -> int:
     """Consume ADDRESS of the broker at URL into Parquet files in FOLDER.
 
-    A URL of 1.0 ends after the host or has parameters as for bridge; over 0-9-1, it may have the
-    virtual host, and ADDRESS is the name of a queue. Write USER and PASSWORD in the URL as ${NAME}
-    to read them from an environment variable, so that the process list does not show them.
+    The URL ends after the host, or over 0-9-1 after the virtual host, and may have parameters as
+    for bridge. Over 0-9-1, ADDRESS is the name of a queue. Write USER and PASSWORD in the URL as
+    ${NAME} to read them from an environment variable, so that the process list does not show them.
 
     Messages are synced to disk before they are acknowledged, so none is lost if this process or the
     machine is killed. A message that was on disk but not yet acknowledged is delivered again; the
-    column identity identifies such duplicates. Spark can read the folder as a stream. Requires the
-    extras net and arrow.
+    column identity identifies such duplicates. The command ends with status 1 when the connection
+    is lost. Spark can read the folder as a stream. Requires the extras net and arrow.
 
     Unless its delivery-limit is changed, a quorum queue of RabbitMQ 4 drops or dead-letters a
     message after 20 redeliveries; the command warns about that at the start.
     """
     try:
-        from amqp10msg.net.landing import Landing
+        from amqp10msg.net.ends.parquet import Landing
         from amqp10msg.net.spool import Batches, endpoint_of
         from amqp10msg.net.spool import spool as consume
 

@@ -97,6 +97,12 @@ class Coupling:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._context.lifecycle.fail(error)
 
+    @property
+    def source_product(self) -> str:
+        """Name and version of the connected source; empty if unknown."""
+        source = self._source.link
+        return source.peer_product if source is not None else ""
+
     async def depth(self) -> int | None:
         """Query the number of messages at the source. Return the previous answer, or None."""
         source = self._source.link
@@ -264,6 +270,8 @@ class Coupling:
         lifecycle.report_draining()
         if lifecycle.fault is None:
             self._source.stop()
+        if self._target.link is not None:
+            self._target.link.flush()
         deadline, idle_deadline = clock() + options.drain, clock() + options.waits.drain_idle
         count = unsettled.active_count
         while unsettled.has_unanswered:

@@ -23,12 +23,12 @@ from amqp10msg.net.ends.terms import (
     LinkError,
     Outcome,
     Outgoing,
+    SharedConnections,
     SourceDelivery,
     TargetLink,
     TargetRequest,
 )
 from amqp10msg.net.ends.urls import Endpoint
-from amqp10msg.net.ends.wire import ConnectionPool
 from amqp10msg.sections import Data, Header, Properties
 
 #: Maximum number of messages in flight to the quarantine queue.
@@ -71,7 +71,7 @@ class QuarantineQueue:
         *,
         on_accepted: QuarantineCallback,
         write_to_file: QuarantineCallback,
-        pool: ConnectionPool,
+        pool: SharedConnections,
     ) -> None:
         self._endpoint = endpoint
         self._names = names
@@ -88,7 +88,7 @@ class QuarantineQueue:
             on_refused=lambda _: True,  # the route goes on: the file replaces the queue
         )
 
-    def _open(self, pool: ConnectionPool) -> Awaitable[TargetLink]:
+    def _open(self, pool: SharedConnections) -> Awaitable[TargetLink]:
         reconnecting = self.reconnecting
         return open_target(
             TargetRequest(

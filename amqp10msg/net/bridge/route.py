@@ -7,7 +7,7 @@ The path of a message through the objects of a route:
     `Intake`          sorts out surplus, duplicate and unmatched ones  intake
     `Pending`         keeps the delivery until it is sent              unsettled
     `TargetEnd`       translates and sends it, receives its outcome    target_end, sending
-    target link       sends the message                                amqp10, basic, files
+    target link       sends or writes the message                      amqp10, basic, files, parquet
     `Refusals`        retries a refused message, or quarantines it     refusals
     `Settlement`      writes the records; then settles the delivery    settlement, records
 
@@ -87,6 +87,11 @@ class Route:
     def statistics(self) -> Statistics:
         """The counts of the route."""
         return self._context.statistics
+
+    @property
+    def source_product(self) -> str:
+        """Name and version of the connected source, such as ``RabbitMQ 4.0.5``; may be empty."""
+        return self._coupling.source_product if self._coupling is not None else ""
 
     def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
         """Log an event with the name of the route."""

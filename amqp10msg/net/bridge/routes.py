@@ -15,7 +15,7 @@ import attrs
 from amqp10msg.net.bridge.management import Management, Queue, queues_of
 from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.ends.counts import basic_endpoint_of
-from amqp10msg.net.ends.urls import Endpoint, parse_urls, queue_address
+from amqp10msg.net.ends.urls import Endpoint, FileLimits, parse_urls, queue_address
 from amqp10msg.options import Option, options_of
 
 
@@ -53,7 +53,13 @@ class RouteSpec:
     def __attrs_post_init__(self) -> None:
         if not self.name:
             object.__setattr__(self, "name", f"{self.source.name} -> {self.target.name}")
+        if self.target.parquet is not None:  # the messages are not translated
+            target = attrs.evolve(self.target, protocol=self.source.protocol)
+            object.__setattr__(self, "target", target)
+            _check_limits(self.target.parquet, self.options)
         source, target = self.source, self.target
+        if source.parquet is not None:
+            raise ValueError(f"{source}: Parquet files can be a target only")
         if source.file is not None and target.file is not None:
             raise ValueError(f"{source}: source and target are both files; one must be a broker")
         if source.protocol == "0-9-1" and not source.queue and source.file is None:
@@ -87,6 +93,20 @@ class RouteSpec:
             if end is not None and source_queues & _queues_of(end):
                 text = f"{role} is the queue that the route reads: the queue would never be empty"
                 raise ValueError(f"{end}: {text}")
+
+
+def _check_limits(limits: FileLimits, options: RouteOptions) -> None:
+    """Raise ValueError if a route with these options would wait too long for a Parquet file."""
+    if limits.octets > options.max_bytes:
+        raise ValueError(
+            f"octets={limits.octets} of the Parquet files exceeds max-bytes, {options.max_bytes}: "
+            "the route would stop reading before a file is written; lower octets"
+        )
+    if limits.seconds >= options.outcome_timeout:
+        raise ValueError(
+            f"seconds={limits.seconds:g} of the Parquet files must be less than outcome-timeout, "
+            f"{options.outcome_timeout:g}: raise outcome-timeout, or lower seconds"
+        )
 
 
 def _queues_of(endpoint: Endpoint) -> set[tuple[str, int, str, str]]:

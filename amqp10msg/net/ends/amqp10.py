@@ -710,6 +710,9 @@ class Amqp10Target(Amqp10Link):
         self.count_sent(sent_bytes)
         self.touch()
 
+    def flush(self) -> None:
+        """Do nothing: messages are sent immediately."""
+
     def on_disposition(self, delivery: transport.LinkDelivery) -> None:
         """Report the outcome of a message, and settle it."""
         self._connection.unblocked_links[self] = None

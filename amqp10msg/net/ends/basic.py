@@ -667,6 +667,9 @@ class BasicTarget(Channel):
         self.count_sent(sent_bytes)
         self._connection.write_many(frames)
 
+    def flush(self) -> None:
+        """Do nothing: messages are sent immediately."""
+
     def on_content(self, content: Content) -> None:
         """Record a returned message. The broker confirms it afterwards."""
         if content.index != RETURN:

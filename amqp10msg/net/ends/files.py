@@ -456,7 +456,7 @@ class FileTarget:
     def send(self, messages: Sequence[Sent]) -> None:
         """Write messages in the next iteration of the event loop, together."""
         if not self._pending:
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self.flush)
         for outgoing, delivery in messages:
             try:
                 line = (_line_in if self._has_line_bodies else _line_of_outgoing)(outgoing)
@@ -465,7 +465,7 @@ class FileTarget:
             else:
                 self._pending.append((delivery, line + "\n"))
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """Write the pending messages, and report their outcomes."""
         pending, self._pending = self._pending, []
         if not self.alive or not pending:
@@ -485,7 +485,7 @@ class FileTarget:
 
     async def close(self, wait: float) -> None:  # noqa: ARG002  (of the protocol)
         """Write the pending messages, and close."""
-        self._flush()
+        self.flush()
         self.abort()
 
     def abort(self) -> None:

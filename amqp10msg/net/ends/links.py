@@ -40,6 +40,10 @@ async def open_target(request: TargetRequest) -> TargetLink:
 
 def _link_module(endpoint: Endpoint) -> Any:
     """Return the module with `open_source` and `open_target` for the endpoint."""
+    if endpoint.parquet is not None:
+        from amqp10msg.net.ends import parquet  # noqa: PLC0415  (an extra)
+
+        return parquet
     if endpoint.file is not None:
         return files
     if endpoint.protocol == "0-9-1":

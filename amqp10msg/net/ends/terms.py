@@ -177,6 +177,13 @@ class SourceDelivery:
         return not (self.tries or self.suspected)
 
     @property
+    def delivery_tag(self) -> bytes:
+        """The delivery-tag of a broker (Part 2, 2.6.12); for 0-9-1, its number as decimal text."""
+        if self.content_header is not None:
+            return str(self.tag).encode()
+        return bytes(self.tag.tag)
+
+    @property
     def raw(self) -> bytes:
         """The bytes of a 1.0 message, or the content header and body of a 0-9-1 message."""
         return (self.content_header or b"") + self.octets
@@ -400,6 +407,12 @@ class TargetLink(Link, Protocol):
 
     def send(self, messages: Sequence[Sent]) -> None:
         """Send messages. `TargetRequest.on_outcomes` is called later with each outcome."""
+
+    def flush(self) -> None:
+        """Write the messages that the link has collected, because no more follow.
+
+        A no-op for links that send each message immediately.
+        """
 
 
 #: Called with deliveries.

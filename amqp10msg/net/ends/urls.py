@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 import attrs
 
 from amqp10msg.brokers import stream_start
+from amqp10msg.options import declared, options_of
 
 #: Protocol, whether TLS is used, and the default port, by scheme.
 _SCHEMES = {
@@ -28,12 +29,33 @@ STREAM_SCHEMES = {
     "rabbitmq-stream": ("stream", False, 5552),
     "rabbitmq-stream+tls": ("stream", True, 5551),
 }
+#: The schemes whose URLs have a path instead of a host.
+_PATH_SCHEMES = ("file", "parquet")
 #: A user or password that is the value of an environment variable.
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 #: A part of a URL that is replaced by the content of a file.
 _FILE = re.compile(r"\$\{file:([^}]*)\}")
 #: Arguments of `quote`, `unquote` and `parse_qsl` for bytes that are not UTF-8.
 _SURROGATEESCAPE_ARGUMENTS: Any = {"encoding": "utf-8", "errors": "surrogateescape"}
+
+
+@attrs.frozen
+class FileLimits:
+    """When a target writes the pending messages to a Parquet file: at the first limit reached.
+
+    Attributes:
+        rows: maximum number of messages in a file.
+        octets: total size of the messages, in bytes, at which a file is written.
+        seconds: maximum time from a file's first message to the write, 0.01 to 86,400 seconds.
+
+    Raises:
+        TypeError: a limit is not a number.
+        ValueError: a limit is out of range.
+    """
+
+    rows: int = declared(10_000, int, low=1)
+    octets: int = declared(16 << 20, int, low=1)
+    seconds: float = declared(1.0, float, low=0.01, high=86_400)
 
 
 @attrs.frozen
@@ -55,7 +77,8 @@ class Endpoint:
         queue: for 0-9-1, the queue to consume, or to publish to by the default exchange.
         exchange: for 0-9-1, the exchange; None for the exchange of each message.
         routing_key: for 0-9-1, the routing key; None for the routing key of each message.
-        file: the path of a file of messages, instead of a broker.
+        file: the path of a file of messages, or of a folder of Parquet files, instead of a broker.
+        parquet: for a folder of Parquet files, a target, when to write a file; None otherwise.
         route: for a file as a source, the route whose messages are read; None for all messages.
         entries: for a file as a target, the messages come from a quarantine queue: each body is a
             line of the file.
@@ -85,6 +108,7 @@ class Endpoint:
     exchange: str | None = None
     routing_key: str | None = None
     file: str | None = None
+    parquet: FileLimits | None = None
     route: str | None = None
     entries: bool = False
     offset: str | None = None
@@ -100,7 +124,9 @@ class Endpoint:
     def __str__(self) -> str:
         """Return the URL without credentials, for people to read."""
         if self.file is not None:
-            return f"file:{quote(self.file, **_SURROGATEESCAPE_ARGUMENTS)}?protocol={self.protocol}"
+            file = quote(self.file, **_SURROGATEESCAPE_ARGUMENTS)
+            is_parquet = self.parquet is not None
+            return f"parquet:{file}" if is_parquet else f"file:{file}?protocol={self.protocol}"
         scheme = next(
             name
             for name, row in (_SCHEMES | STREAM_SCHEMES).items()
@@ -257,7 +283,7 @@ def split_url(text: str) -> SplitResult:
         raise ValueError(
             "the host of a URL has an empty part between dots, or a part of more than 63 characters"
         ) from None
-    if parts.scheme != "file" and "@" in parts.path + parts.query + parts.fragment:
+    if parts.scheme not in _PATH_SCHEMES and "@" in parts.path + parts.query + parts.fragment:
         raise ValueError(
             "write an @ after the host of a URL as %40; in a user or password, write / as %2F and "
             "? as %3F"
@@ -285,6 +311,9 @@ def parse_url(
     the default of ``protocol`` is 1.0. A source may have ``route=`` and ``offset=``. A target for
     the messages of a quarantine queue has ``entries=true``.
 
+    ``parquet:PATH?rows=10000&octets=16777216&seconds=1`` is a folder of Parquet files, a target.
+    The parameters are those of `FileLimits`.
+
     Args:
         text: the URL.
         environment: environment variables; None for `os.environ`.
@@ -300,11 +329,13 @@ def parse_url(
     parts = split_url(text.strip())
     if parts.scheme == "file":
         return _parse_file(parts)
+    if parts.scheme == "parquet":
+        return _parse_parquet(parts)
     schemes = {**_SCHEMES, **also}
     if parts.scheme not in schemes:
         raise ValueError(
             f"a URL must begin with one of {', '.join(f'{name}://' for name in schemes)}, file:, "
-            f"not {parts.scheme[:20]!r}"
+            f"parquet:, not {parts.scheme[:20]!r}"
         )
     if not text.strip()[len(parts.scheme) :].startswith("://"):
         # Otherwise user, password and host would be part of the path, which logs and errors show.
@@ -343,10 +374,7 @@ def parse_url(
 
 def _parse_file(parts: SplitResult) -> Endpoint:
     """Return the endpoint of a ``file:`` URL."""
-    query = _parse_query(parts.query)
-    path = unquote(parts.path, **_SURROGATEESCAPE_ARGUMENTS)
-    if parts.netloc not in {"", "localhost"} or not path:
-        raise ValueError("the URL of a file must be file:PATH, or file:///PATH from the root")
+    query, path = _parse_query(parts.query), _path_of(parts)
     protocol = query.pop("protocol", "1.0")
     if protocol not in {"0-9-1", "1.0"}:
         raise ValueError(f"protocol must be 0-9-1 or 1.0, not {protocol[:20]!r}")
@@ -360,6 +388,32 @@ def _parse_file(parts: SplitResult) -> Endpoint:
     return Endpoint(
         protocol, "", 0, file=path, route=route, offset=offset, entries=entries == "true"
     )
+
+
+def _parse_parquet(parts: SplitResult) -> Endpoint:
+    """Return the endpoint of a ``parquet:`` URL. Its protocol is the protocol of the messages."""
+    query, path = _parse_query(parts.query), _path_of(parts)
+    limits: dict[str, float] = {}
+    for field, option in options_of(FileLimits):
+        if (text := query.pop(field.name, None)) is not None:
+            try:
+                limits[field.name] = option.kind(text)
+            except ValueError:
+                raise ValueError(f"{field.name} must be a number, not {text[:20]!r}") from None
+    if query:
+        name, allowed = min(query), "rows, octets, seconds"
+        raise ValueError(f"{name[:40]!r} is not a parameter of Parquet files: use {allowed}")
+    return Endpoint("1.0", "", 0, file=path, parquet=FileLimits(**limits))  # type: ignore[arg-type]
+
+
+def _path_of(parts: SplitResult) -> str:
+    """Return the path of a URL of one of `_PATH_SCHEMES`."""
+    path = unquote(parts.path, **_SURROGATEESCAPE_ARGUMENTS)
+    if parts.netloc not in {"", "localhost"} or not path:
+        scheme = parts.scheme
+        text = f"a URL of {scheme} must be {scheme}:PATH, or {scheme}:///PATH from the root"
+        raise ValueError(text)
+    return path
 
 
 def _parse_query(text: str) -> dict[str, str]:

@@ -566,5 +566,5 @@ class ConnectionPools:
     """
 
     sources: ConnectionPool = attrs.Factory(ConnectionPool)
-    targets: ConnectionPool = attrs.Factory(ConnectionPool)
+    targets: SharedConnections = attrs.Factory(ConnectionPool)
     counting: ConnectionPool = attrs.Factory(ConnectionPool)
