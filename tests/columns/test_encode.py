@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from amqp10msg import EncodeError, Message, Properties, UInt
+from amqp10msg import AmqpValue, EncodeError, Message, Properties, UInt
 from amqp10msg.notation import type_names
 from amqp10msg.testing import encodings, messages
 from bench.messages import GENERAL, GENERAL_VALUE, REFERENCE
@@ -183,6 +183,15 @@ def test_usual_rows_stay_in_the_kernel() -> None:
     _, odd = kernel(_encode._message_parts(batch, None, True)[0])
 
     assert [] == odd
+
+
+@pytest.mark.parametrize("count", [1, 64, 65, 128, 129])
+def test_nested_maps_with_more_entries_than_kernel_buffers(count: int) -> None:
+    batch = columns.decode([Message(AmqpValue({f"k{i}": i for i in range(count)})).encode()])
+    _, odd = kernel(_encode._message_parts(batch, None, True)[0])
+
+    assert ([] if count <= 128 else [0]) == odd
+    assert_same(batch)
 
 
 def test_text_limit_grows_with_the_messages() -> None:

@@ -39,6 +39,7 @@ from amqp10msg import (
     UInt,
     ULong,
 )
+from amqp10msg.notation import to_typed
 from amqp10msg.testing import encodings, malformed, messages, mutated
 from bench.messages import REFERENCE
 from tests.hostile import MESSAGES
@@ -92,9 +93,9 @@ def foreign() -> list[bytes]:
         return [bytes.fromhex(json.loads(line)["hex"]) for line in lines]
 
 
-def odd_rows(octets: Iterable[bytes]) -> int:
+def odd_rows(octets: Iterable[bytes], names: Sequence[str] | None = None) -> int:
     """How many messages the kernel leaves to the plain implementation."""
-    plan = _decode.plan_of(None)
+    plan = _decode.plan_of(names)
     _, odd = _decode.scan_kernel(pa.array(list(octets), pa.binary()), plan, Limits())
     return len(odd)
 
@@ -192,6 +193,19 @@ def test_values_without_content_count_towards_variant_limit() -> None:
     assert {4 * 65_536 + 8} == set(pc.binary_length(pc.struct_field(found[0], "value")).to_pylist())
 
 
+@pytest.mark.parametrize("names", [("error_code",), ("footer.other", "error_code")])
+def test_values_that_are_only_checked_do_not_count_towards_text_limit(names: list[str]) -> None:
+    nulls = bytes.fromhex("f0 00000005 00010000 40")
+    body = b"\x00\x53\x77" + nulls
+    footer = b"\x00\x53\x78\xc1\x0e\x02\xa3\x01k" + nulls
+    limits = Limits(zero_width=200_000, zero_width_per_byte=10_000)
+
+    found = columns.decode([body + footer] * 300, names, limits=limits)
+    assert [None] * 300 == found["error_code"].to_pylist()
+    with pytest.raises(columns.TooMuchError):
+        columns.decode([body] * 300, ["body_json"], limits=limits)
+
+
 def test_rare_values_use_the_fallback() -> None:
     decimal = Message(b"", application_properties={"a": Decimal32.from_decimal("1.5")}).encode()
     char = Message(b"", application_properties={"a": Char("ü")}).encode()
@@ -219,6 +233,18 @@ def test_bodies_of_text_are_escaped_as_json_does(texts: list[str]) -> None:
     assert [["string", text] for text in texts] == [
         json.loads(found) for found in columns.decode(octets)["body_json"].to_pylist()
     ]
+    assert_same(octets)
+
+
+@pytest.mark.parametrize("offset", range(18))
+def test_characters_are_escaped_as_json_does_at_every_offset(offset: int) -> None:
+    characters = [*map(chr, range(0x100)), "€", "😀"]
+    texts = ["x" * offset + character + "y" * (17 - offset) for character in characters]
+    octets = [Message(AmqpValue(text)).encode() for text in texts]
+
+    assert 0 == odd_rows(octets)
+    expected = [to_typed(text) for text in texts]
+    assert expected == list(map(json.loads, columns.decode(octets)["body_json"].to_pylist()))
     assert_same(octets)
 
 
@@ -396,6 +422,32 @@ def test_more_entries_and_sections_than_kernel_buffers() -> None:
     ]
 
     assert_same(message.encode() for message in octets)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("body_json",), ("error_code",), ("body_kind", "message_annotations.x-opt-b")],
+    ids=str,
+)
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 127, 128, 129, 300])
+def test_nested_maps_with_more_entries_than_kernel_buffers(count: int, names: list[str]) -> None:
+    value = {f"k{i}": {f"k{i}": i} for i in range(count)}
+    octets = [Message(AmqpValue(value), message_annotations={"x-opt-a": value}).encode()]
+
+    assert (0 if count <= 128 else 1) == odd_rows(octets, names)
+    assert_same(octets, names)
+    assert_same(octets, PROJECTIONS[-4])
+
+
+def test_nested_entries_that_are_not_selected_stay_in_the_kernel() -> None:
+    values = [[1, "two"], {"k": [True, None]}, Array("int", [5, 6]), Array("list", [[], [[]]])]
+    annotations = {f"x-opt-{i}": value for i, value in enumerate(values)}
+    octets = [Message(b"", message_annotations=annotations).encode()]
+    names = ("message_annotations.x-opt-1", "error_code")
+
+    assert 0 == odd_rows(octets, names)
+    assert 1 == odd_rows([octets[0].replace(b"\xa1\x03two", b"\xa1\x03t\xffo")], names)
+    assert_same(octets, names)
 
 
 def a_map(pairs: Sequence[bytes], section: int = 0x74) -> bytes:

@@ -1,73 +1,18 @@
-# Write lists, maps and arrays as typed JSON: the result of `amqp10msg.notation.to_typed`, appended
-# to the text of a column. The Python implementation handles described values, chars, errors, and
-# values that are nested deeper than MAX_NESTED.
+# Traverse the values of lists, maps and arrays, and write them in one of two formats, typed JSON
+# (see `json.pxi`) or VARIANT (see `variant.pxi`), or only check them. The Python implementation
+# handles described values, chars, errors, values that are nested deeper than MAX_NESTED, and maps
+# with more than MAX_PAIRS entries.
 
-# The letter after the backslash for characters with a short escape in JSON, by ASCII code; else 0.
-cdef uint8_t[128] SHORT_ESCAPES
-for _plain, _short in zip(b'"\\\b\f\n\r\t', b'"\\bfnrt'):
-    SHORT_ESCAPES[_plain] = _short
+cdef enum:
+    # Instead of the constructor of an array's elements: each value has its own.
+    OWN_CONSTRUCTOR = -1
 
-
-cdef inline bint put_bytes(Batch* b, Column* out, cursor p, Py_ssize_t n) noexcept nogil:
-    """Append n bytes to the text of a column; False if it is full."""
-    if not has_room(out, n):
-        return mark_full(b)
-    memcpy(out.data + out.size, p, n)
-    out.size += n
-    return True
-
-
-cdef inline bint put_ascii(Batch* b, Column* out, const char* text, Py_ssize_t n) noexcept nogil:
-    """Append ASCII text of n bytes to the text of a column; False if it is full."""
-    return put_bytes(b, out, <cursor> text, n)
-
-
-cdef inline bint put_byte(Batch* b, Column* out, int value) noexcept nogil:
-    """Append one byte to the text of a column; False if it is full."""
-    cdef uint8_t octet = <uint8_t> value
-    return put_bytes(b, out, &octet, 1)
-
-
-cdef bint put_hex(Batch* b, Column* out, cursor p, Py_ssize_t n) noexcept nogil:
-    """Write bytes in hex between quotes."""
-    if n > LARGEST // 2 or not has_room(out, 2 * n + 2):
-        return mark_full(b)
-    out.data[out.size] = QUOTE
-    write_hex(out.data + out.size + 1, p, n)
-    out.data[out.size + 2 * n + 1] = QUOTE
-    out.size += 2 * n + 2
-    return True
-
-
-cdef bint put_digits(Batch* b, Column* out, bint negative, uint64_t number) noexcept nogil:
-    """Write a number in decimal digits."""
-    cdef uint8_t[20] digits
-    cdef int i = write_digits(digits, number)
-    return (not negative or put_byte(b, out, MINUS)) and put_bytes(b, out, digits + i, 20 - i)
-
-
-cdef bint put_string(Batch* b, Column* out, cursor p, Py_ssize_t n) noexcept nogil:
-    """Write text between quotes, with the same escapes as `json`."""
-    cdef cursor stop = p + n, run
-    cdef uint8_t[6] escape = [BACKSLASH, 117, ZERO, ZERO, 0, 0]
-    if not put_byte(b, out, QUOTE):
-        return False
-    while True:
-        run = p
-        while p < stop and p[0] >= 32 and p[0] != QUOTE and p[0] != BACKSLASH:
-            p += 1
-        if not put_bytes(b, out, run, p - run):
-            return False
-        if p == stop:
-            return put_byte(b, out, QUOTE)
-        if SHORT_ESCAPES[p[0]]:
-            if not put_byte(b, out, BACKSLASH) or not put_byte(b, out, SHORT_ESCAPES[p[0]]):
-                return False
-        else:
-            write_hex(escape + 4, p, 1)
-            if not put_bytes(b, out, escape, 6):
-                return False
-        p += 1
+# Distinct texts of keys, in the order of their first occurrence: the keys of one map or, in a
+# VARIANT, of all maps in the value.
+cdef struct Dictionary:
+    int count
+    cursor[MAX_PAIRS] keys
+    Py_ssize_t[MAX_PAIRS] sizes
 
 
 cdef inline cursor skip_value(cursor p, cursor end) noexcept nogil:
@@ -93,59 +38,19 @@ cdef inline cursor open_compound(
     return p if count[0] <= stop[0] - p and b.items >= 0 else NULL
 
 
-cdef cursor write_items(
-    Batch* b, Column* out, cursor p, cursor end, int code, int depth
+cdef inline cursor open_pairs(
+    Batch* b, cursor p, cursor end, int code, cursor* stop, Py_ssize_t* pairs
 ) noexcept nogil:
-    """Write the values of a list, or the pairs of a map, between brackets."""
-    cdef cursor stop = p
-    cdef cursor keys[MAX_NESTED_PAIRS]
-    cdef Py_ssize_t[MAX_NESTED_PAIRS] sizes
-    cdef Py_ssize_t count = 0, i, j
-    cdef bint pairs = code == MAP8 or code == MAP8 + LARGE
-    if depth < 0:
+    """Read the size and count of a map; return the address of its entries, or NULL."""
+    p = open_compound(b, p, end, code, stop, pairs)
+    if pairs[0] & 1 or pairs[0] > 2 * MAX_PAIRS:
         return NULL
-    if code != LIST0:
-        if not pairs and code != LIST8 and code != LIST8 + LARGE:
-            return NULL
-        p = open_compound(b, p, end, code, &stop, &count)
-        if p == NULL or (pairs and (count & 1 or count > 2 * MAX_NESTED_PAIRS)):
-            return NULL
-    if not put_byte(b, out, BRACKET):
-        return NULL
-    for i in range(count):
-        if i and not put_byte(b, out, COMMA):
-            return NULL
-        if pairs and not i & 1:
-            if not put_byte(b, out, BRACKET):
-                return NULL
-            keys[i >> 1] = find_text(p, stop, &sizes[i >> 1])
-            if keys[i >> 1] == NULL:
-                return NULL
-            for j in range(i >> 1):
-                # The row is unsupported if a key is a duplicate, or if a symbol and a string have
-                # the same text.
-                if sizes[j] == sizes[i >> 1] and memcmp(keys[j], keys[i >> 1], sizes[j]) == 0:
-                    return NULL
-        p = write_typed(b, out, p, stop, depth)
-        if p == NULL or (pairs and i & 1 and not put_byte(b, out, BRACKET_END)):
-            return NULL
-    return p if p == stop and put_byte(b, out, BRACKET_END) else NULL
-
-
-cdef cursor find_text(cursor p, cursor stop, Py_ssize_t* n) noexcept nogil:
-    """Find the text of a string or symbol after its constructor; NULL for other values."""
-    cdef int code
-    if stop - p < 2:
-        return NULL
-    code = p[0]
-    if CODES[code].category != SIZED or CODES[code].rule == ANY or stop - p < 1 + CODES[code].width:
-        return NULL
-    p = open_sized(p + 1, code, n)
-    return p if n[0] <= stop - p else NULL
+    pairs[0] >>= 1
+    return p
 
 
 cdef cursor open_array(
-    Batch* b, cursor p, cursor end, int code, cursor* stop, Py_ssize_t* count, uint8_t* element
+    Batch* b, cursor p, cursor end, int code, cursor* stop, Py_ssize_t* count, int* element
 ) noexcept nogil:
     """Read the head of an array; return the address of its values, or NULL.
 
@@ -165,9 +70,11 @@ cdef cursor open_array(
     b.items -= count[0]
     if b.items < 0 or CODES[element[0]].width == NO_CODE:
         return NULL
-    # The caller reserves memory for `count` values: reject more values than remaining bytes, unless
-    # the values have no content.
-    return p if count[0] <= stop[0] - p or CODES[element[0]].width == 0 else NULL
+    if CODES[element[0]].width == 0:
+        b.zero_width -= count[0]
+        return p if b.zero_width >= 0 else NULL
+    # The caller reserves memory for `count` values: reject more values than remaining bytes.
+    return p if count[0] <= stop[0] - p else NULL
 
 
 cdef inline bint charge_zero_room(Batch* b, Py_ssize_t size) noexcept nogil:
@@ -183,157 +90,136 @@ cdef inline bint charge_zero_room(Batch* b, Py_ssize_t size) noexcept nogil:
     return b.zero_room >= 0 or (b.rows > 1 and mark_full(b))
 
 
-cdef cursor write_array(
-    Batch* b, Column* out, cursor p, cursor end, int code, int depth
-) noexcept nogil:
-    """Write the element constructor of an array and its values."""
-    cdef Py_ssize_t count = 0, i
-    cdef cursor stop = p
-    cdef uint8_t element = 0
-    if depth < 0:
+cdef inline cursor open_key(cursor p, cursor stop, int key_code, Py_ssize_t* n) noexcept nogil:
+    """Read the constructor and size of a key, and check its text; return its address, or NULL.
+
+    `key_code` is the short format code that the key must have; 0 for any string or symbol.
+    """
+    cdef int code = p[0]
+    if p >= stop or (key_code and code != key_code and code != key_code + LARGE):
         return NULL
-    p = open_array(b, p, end, code, &stop, &count, &element)
-    if p == NULL:
+    if CODES[code].category != SIZED or CODES[code].rule == ANY:
         return NULL
-    if not put_hex(b, out, &element, 1) or not put_ascii(b, out, b",[", 2):
-        return NULL
-    if CODES[element].width == 0:
-        if not write_repeated(b, out, p, stop, element, count, depth):
-            return NULL
-        count = 0
-    for i in range(count):
-        if i and not put_byte(b, out, COMMA):
-            return NULL
-        p = write_value(b, out, p, stop, element, depth)
-        if p == NULL:
-            return NULL
-    return p if p == stop and put_byte(b, out, BRACKET_END) else NULL
+    p = open_sized(p + 1, code, n)
+    # At least one byte must follow: the value.
+    return p if n[0] < stop - p and is_allowed(p, n[0], CODES[code].rule) else NULL
 
 
-cdef bint write_repeated(
-    Batch* b, Column* out, cursor p, cursor stop, int code, Py_ssize_t count, int depth
-) noexcept nogil:
-    """Write `count` values without content, which are all equal."""
-    cdef Py_ssize_t begin = out.size, n, i
-    b.zero_width -= count
-    if b.zero_width < 0:
-        return False
-    if count == 0:
-        return True
-    if write_value(b, out, p, stop, code, depth) == NULL:
-        return False
-    n = out.size - begin
-    # `count` is less than 2^32, so the product does not overflow.
-    if not charge_zero_room(b, (n + 1) * count):
-        return False
-    if not has_room(out, (n + 1) * count):
-        return mark_full(b)
-    for i in range(1, count):
-        out.data[out.size] = COMMA
-        memcpy(out.data + out.size + 1, out.data + begin, n)
-        out.size += n + 1
-    return True
+cdef int key_id(Dictionary* keys, cursor p, Py_ssize_t n) noexcept nogil:
+    """Return the index of a key in the dictionary, adding a new key; -1 if it is full."""
+    cdef int i
+    for i in range(keys.count):
+        if keys.sizes[i] == n and memcmp(keys.keys[i], p, n) == 0:
+            return i
+    if keys.count == MAX_PAIRS:
+        return -1
+    keys.keys[keys.count] = p
+    keys.sizes[keys.count] = n
+    keys.count += 1
+    return keys.count - 1
 
 
-cdef cursor write_typed(Batch* b, Column* out, cursor p, cursor stop, int depth) noexcept nogil:
-    """Write a value as typed JSON; NULL if it is described or invalid."""
-    return write_value(b, out, p + 1, stop, p[0], depth) if p < stop else NULL
+cdef inline bint is_true(cursor p, int code) noexcept nogil:
+    """Return the value of a boolean whose content is at `p`."""
+    return code == TRUE_CODE or (code == BOOLEAN_CODE and p[0])
 
 
 cdef cursor write_value(
-    Batch* b, Column* out, cursor p, cursor stop, int code, int depth
+    Batch* b, Column* out, Dictionary* keys, cursor p, cursor stop, int code, int depth
 ) noexcept nogil:
-    """Write a value as typed JSON, after its constructor."""
-    cdef int category = CODES[code].category
-    if (
-        CODES[code].width == NO_CODE
-        or not put_ascii(b, out, b'["', 2)
-        or not put_bytes(b, out, CODES[code].name, CODES[code].name_size)
-        or not put_byte(b, out, QUOTE)
-    ):
-        return NULL
-    if category != NOTHING:
-        if not put_byte(b, out, COMMA):
-            return NULL
-        if code == ARRAY8 or code == ARRAY8 + LARGE:
-            p = write_array(b, out, p, stop, code, depth - 1)
-        elif code == LIST0 or code >= LIST8:
-            p = write_items(b, out, p, stop, code, depth - 1)
-        elif category == SIZED:
-            p = write_sized(b, out, p, stop, code)
-        elif CODES[code].width <= stop - p and write_fixed(b, out, p, code):
-            p += CODES[code].width
-        else:
-            return NULL
-    return p if p != NULL and put_byte(b, out, BRACKET_END) else NULL
+    """Write a value; return its end, or NULL if it is described, invalid, or beyond a limit.
 
-
-cdef bint write_fixed(Batch* b, Column* out, cursor p, int code) noexcept nogil:
-    """Write the content of a value of fixed width; False if the value is invalid or a char."""
-    cdef int64_t number
-    if code == TRUE_CODE or (code == BOOLEAN_CODE and p[0] == 1):
-        return put_ascii(b, out, b"true", 4)
-    if code == FALSE_CODE or (code == BOOLEAN_CODE and p[0] == 0):
-        return put_ascii(b, out, b"false", 5)
-    if CODES[code].category == SIGNED:
-        number = signed_of(&CODES[code], u64(p))
-        # Negate as unsigned, because the minimum has no positive counterpart.
-        return put_digits(
-            b, out, number < 0, 0 - <uint64_t> number if number < 0 else <uint64_t> number
-        )
-    if CODES[code].category == UNSIGNED:
-        return put_digits(b, out, False, ulong_of(&CODES[code], u64(p)))
-    # The other values are the bits of floating-point numbers and UUIDs.
-    return code != BOOLEAN_CODE and code != CHAR_CODE and put_hex(b, out, p, CODES[code].width)
-
-
-cdef cursor write_sized(Batch* b, Column* out, cursor p, cursor stop, int code) noexcept nogil:
-    """Write a string, a symbol or a binary."""
-    cdef int rule = CODES[code].rule
+    `out` is the column; NULL to only check the value. `keys` is the dictionary of the VARIANT; NULL
+    for typed JSON. `code` is the constructor of the value, which comes before `p`; OWN_CONSTRUCTOR
+    to read it at `p`.
+    """
     cdef Py_ssize_t n
-    p = open_sized(p, code, &n)
-    if n > stop - p or not is_allowed(p, n, rule):
+    if code == OWN_CONSTRUCTOR:
+        if p >= stop:
+            return NULL
+        code = p[0]
+        p += 1
+    n = CODES[code].width
+    if CODES[code].category == SIZED:
+        p = open_sized(p, code, &n)
+        if n > stop - p or not is_allowed(p, n, CODES[code].rule):
+            return NULL
+    elif n == NO_CODE:
         return NULL
-    if not (put_hex(b, out, p, n) if rule == ANY else put_string(b, out, p, n)):
+    elif code == LIST0 or code >= LIST8:
+        if keys != NULL or out == NULL:
+            return write_compound(b, out, keys, p, stop, code, depth - 1)
+        if not begin_json(b, out, code):
+            return NULL
+        p = write_compound(b, out, NULL, p, stop, code, depth - 1)
+        return p if p != NULL and put_byte(b, out, BRACKET_END) else NULL
+    elif n > stop - p or (code == BOOLEAN_CODE and p[0] > 1):
         return NULL
-    return p + n
+    if keys != NULL:
+        return p + n if put_variant(b, out, p, n, code) else NULL
+    if out != NULL:
+        return p + n if put_json(b, out, p, n, code) else NULL
+    return p + n if code != CHAR_CODE else NULL
 
 
-cdef cursor read_nested(Batch* b, Values* values, cursor p, cursor stop, int code) noexcept nogil:
-    """Read a list, a map or an array as the value of an entry."""
-    cdef Column* out = &values.members[S]
-    if not prepare_member(b, values, S, 0):
+cdef cursor write_compound(
+    Batch* b, Column* out, Dictionary* keys, cursor p, cursor end, int code, int depth
+) noexcept nogil:
+    """Write a list, a map or an array, after its constructor, like `write_value`."""
+    cdef cursor stop = p
+    cdef Py_ssize_t count = 0
+    cdef int element = OWN_CONSTRUCTOR
+    cdef bint is_map = code == MAP8 or code == MAP8 + LARGE
+    if depth < 0:
         return NULL
-    # If an error ends the value, `undo_values` removes what has been written.
-    fill_offsets(out, values.count)
-    p = write_value(b, out, p, stop, code, b.depth)
-    if p != NULL:
-        set_bit(out.bits, values.count)
+    if is_map:
+        p = open_pairs(b, p, end, code, &stop, &count)
+    elif code == ARRAY8 or code == ARRAY8 + LARGE:
+        p = open_array(b, p, end, code, &stop, &count, &element)
+    elif code != LIST0:
+        p = open_compound(b, p, end, code, &stop, &count)
+    if p == NULL:
+        return NULL
+    if out == NULL:
+        p = check_items(b, p, stop, count, is_map, element, depth)
+    elif keys == NULL:
+        if is_map:
+            p = write_json_pairs(b, out, p, stop, count, depth)
+        else:
+            p = write_json_items(b, out, p, stop, count, element, depth)
+    elif is_map:
+        p = write_object(b, out, keys, p, stop, count, 0, depth)
+    else:
+        p = write_elements(b, out, keys, p, stop, count, element, depth)
+    return p if p == stop else NULL
+
+
+cdef cursor check_items(
+    Batch* b, cursor p, cursor stop, Py_ssize_t count, bint is_map, int element, int depth
+) noexcept nogil:
+    """Check the values of a list or an array, or the entries of a map."""
+    cdef Dictionary names
+    cdef Py_ssize_t n, i
+    names.count = 0
+    if element != OWN_CONSTRUCTOR and CODES[element].width == 0:
+        # Values without content are all equal.
+        count = min(count, 1)
+    for i in range(count):
+        if is_map:
+            p = open_key(p, stop, 0, &n)
+            if p == NULL or key_id(&names, p, n) != i:
+                return NULL
+            p += n
+        p = write_value(b, NULL, NULL, p, stop, element, depth)
+        if p == NULL:
+            return NULL
     return p
 
 
-cdef cursor read_json(
-    Batch* b, int section, bint again, Py_ssize_t row, cursor p, cursor end
-) noexcept nogil:
-    """Read an amqp-value, or the next amqp-sequence, as a body of typed JSON."""
-    cdef Column* out = column_at(b, b.body_json)
-    cdef int code
-    if out == NULL:
-        return NULL
-    if again:
-        # Continue the list of sections: replace its closing bracket by a comma.
-        out.size -= 1
-        if not put_byte(b, out, COMMA):
-            return NULL
-    else:
-        if begin_text(b, out, row, 0) == NULL:
-            return NULL
-        if section == AMQP_VALUE:
-            return write_typed(b, out, p, end, b.max_depth)
-        if not put_byte(b, out, BRACKET):
-            return NULL
-    code = p[0]
-    if not is_list(code):
-        return NULL
-    p = write_items(b, out, p + 1, end, code, b.max_depth)
-    return p if p != NULL and put_byte(b, out, BRACKET_END) else NULL
+cdef inline cursor check_value(Batch* b, cursor p, cursor stop, int code) noexcept nogil:
+    """Check a value of a map section that no column needs; return its end, or NULL."""
+    cdef Py_ssize_t n = CODES[code].width
+    if CODES[code].category == OTHER or CODES[code].category == SIZED:
+        return write_value(b, NULL, NULL, p, stop, code, b.depth)
+    # Any content of a number is valid. Without the call, this is faster.
+    return p + n if n <= stop - p else NULL

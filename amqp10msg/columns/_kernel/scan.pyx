@@ -40,9 +40,9 @@ cdef struct Batch
 include "../../wire/kernel/leaves.pxi"
 include "buffers.pxi"
 include "values.pxi"
-include "depth.pxi"
+include "shared.pxi"
 include "nested.pxi"
-include "fields.pxi"
+include "json.pxi"
 include "sections.pxi"
 include "variant.pxi"
 
@@ -122,8 +122,6 @@ cdef struct Batch:
     Map[MAX_MAPS] map_sections
     int pick_count
     Pick* picks
-    # The output of values that are only validated, because no column needs them.
-    Column scratch
     Column parts
     Py_ssize_t part_room
     void* part_cells[4]
@@ -247,7 +245,6 @@ cdef void free_batch(Batch* b) noexcept:
         free_values(&b.map_sections[i].values)
     for i in range(4):
         release(b.part_cells[i])
-    free_column(&b.scratch)
     free_column(&b.parts)
     free_column(&b.unsupported)
     release(b.picks)
@@ -303,7 +300,6 @@ cdef class ColumnPlan:
         for i in range(b.column_count):
             init_column(&b.columns[i], kinds[i])
         init_column(&b.parts, LIST)
-        init_column(&b.scratch, TEXT)
         b.present, b.has_properties = properties
         if b.has_properties < 0:
             b.present = -1

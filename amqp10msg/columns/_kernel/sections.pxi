@@ -227,11 +227,8 @@ cdef cursor read_key(
     cdef Py_ssize_t n, j
     cdef uint64_t bit
     cdef int small = STRING8 if section == APPLICATION_PROPERTIES else SYMBOL8
-    if p >= stop or (p[0] != small and p[0] != small + LARGE):
-        return NULL
-    p = open_sized(p + 1, p[0], &n)
-    # At least one byte must follow: the value.
-    if n >= stop - p or not is_allowed(p, n, CODES[small].rule):
+    p = open_key(p, stop, small, &n)
+    if p == NULL:
         return NULL
     if seen[0] == 0:
         for j in range(i):
@@ -320,10 +317,7 @@ cdef inline cursor open_map(
     cdef int code = p[0]
     if code != MAP8 and code != MAP8 + LARGE:
         return NULL
-    p = open_compound(b, p + 1, end, code, stop, pairs)
-    if pairs[0] & 1 or pairs[0] > 2 * MAX_PAIRS:
-        return NULL
-    pairs[0] >>= 1
+    p = open_pairs(b, p + 1, end, code, stop, pairs)
     # Application properties cannot have nested values.
     b.depth = 0 if section == APPLICATION_PROPERTIES else b.max_depth
     return p
@@ -350,7 +344,7 @@ cdef cursor read_map(
         if not whole:
             values = map.cached[i].pick
             if values == NULL:
-                p = check_value(p + 1, stop, codes[i])
+                p = check_value(b, p + 1, stop, codes[i])
                 if p == NULL:
                     return NULL
                 continue
@@ -506,6 +500,5 @@ cdef cursor read_value_body(
         return read_json(b, section, again, row, p, end)
     if behind == NULL:
         # No column needs this value: only check it.
-        behind = write_typed(b, &b.scratch, p, end, b.max_depth)
-        b.scratch.size = 0
+        behind = write_value(b, NULL, NULL, p, end, OWN_CONSTRUCTOR, b.max_depth)
     return behind

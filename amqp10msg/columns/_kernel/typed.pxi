@@ -60,13 +60,9 @@ _fill_names()
 
 
 # Encode values from typed JSON, as `amqp10msg.notation.to_typed` and `json` write it without
-# spaces. Described values, arrays, errors, spaces between tokens, and values that are nested deeper
-# than MAX_NESTED are UNSUPPORTED: the Python implementation handles them.
-
-# The character for each short escape of JSON, by the letter after the backslash; else 0.
-cdef uint8_t[128] SHORT_ESCAPES
-for _short, _plain in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t'):
-    SHORT_ESCAPES[_short] = _plain
+# spaces. Described values, arrays, errors, spaces between tokens, values that are nested deeper
+# than MAX_NESTED, and maps with more than MAX_PAIRS entries are UNSUPPORTED: the Python
+# implementation handles them.
 
 # A JSON parser: `p` is the next byte to read, `end` the end of the text, and `o` the output.
 cdef struct Json:
@@ -126,7 +122,7 @@ cdef int put_escaped(Json* j, int code, int rule) noexcept nogil:
         if octet_ == BACKSLASH:
             if p == end or p[0] > 127:
                 return UNSUPPORTED
-            octet_ = SHORT_ESCAPES[p[0]]
+            octet_ = ESCAPED_CHARACTERS[p[0]]
             if octet_ == 0:
                 if end - p < 5 or p[0] != 117 or p[1] != ZERO or p[2] != ZERO:
                     return UNSUPPORTED
@@ -225,7 +221,7 @@ cdef int put_items(Json* j, int depth) noexcept nogil:
 
 cdef int put_pairs(Json* j, int depth) noexcept nogil:
     """Write a map from a JSON array of [key, value] pairs; duplicate keys are UNSUPPORTED."""
-    cdef Py_ssize_t[MAX_NESTED_PAIRS] begins, sizes
+    cdef Py_ssize_t[MAX_PAIRS] begins, sizes
     cdef Py_ssize_t mark, count = 0, i, begin, n
     cdef int done
     if not skip(j, BRACKET):
@@ -236,7 +232,7 @@ cdef int put_pairs(Json* j, int depth) noexcept nogil:
     if skip(j, BRACKET_END):
         return close_compound(j.o, mark, MAP8, 0)
     while True:
-        if count == MAX_NESTED_PAIRS or not skip(j, BRACKET):
+        if count == MAX_PAIRS or not skip(j, BRACKET):
             return UNSUPPORTED
         begin = j.o.size
         done = put_typed(j, depth, NULL)

@@ -272,26 +272,3 @@ cdef inline cursor read_value(
     elif category == OTHER:
         return read_other(b, values, p, stop, code)
     return p + n
-
-
-cdef inline cursor check_value(cursor p, cursor stop, int code) noexcept nogil:
-    """Check a value that no column needs; return its end, or NULL."""
-    cdef int category = CODES[code].category
-    cdef Py_ssize_t n
-    if category == SIZED:
-        p = open_sized(p, code, &n)
-        return p + n if n <= stop - p and is_allowed(p, n, CODES[code].rule) else NULL
-    n = CODES[code].width
-    if n > stop - p or (category == OTHER and not is_valid_other(p, code)):
-        return NULL
-    return p + n
-
-
-cdef bint is_valid_other(cursor p, int code) noexcept nogil:
-    """Return whether a value whose format code has the category OTHER is valid.
-
-    Return False also for nested values and chars, which make a row unsupported.
-    """
-    if code == BOOLEAN_CODE:
-        return p[0] <= 1
-    return code != CHAR_CODE and code < BINARY8 and code != LIST0 and CODES[code].width != NO_CODE

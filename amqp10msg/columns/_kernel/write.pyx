@@ -20,9 +20,8 @@ from libc.stdint cimport uintptr_t
 include "../../wire/kernel/leaves.pxi"
 include "output.pxi"
 include "cells.pxi"
-include "depth.pxi"
+include "shared.pxi"
 include "typed.pxi"
-include "fields.pxi"
 include "rows.pxi"
 
 # A result like OK, UNSUPPORTED and FULL: the offsets of a column point outside of its bytes.
