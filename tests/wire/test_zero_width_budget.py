@@ -5,11 +5,22 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
+import attrs
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from amqp10msg import DecodeError, Limits, Message, decode_values, notation, translate, validate
+from amqp10msg import (
+    DecodeError,
+    Limits,
+    Message,
+    decode_value,
+    decode_values,
+    notation,
+    translate,
+    validate,
+)
+from amqp10msg.wire.limits import DEFAULT_LIMITS, UNLIMITED
 
 #: null, true, false, uint0, ulong0 and list0: the format codes of values without bytes.
 CODES = st.sampled_from(range(0x40, 0x46))
@@ -101,3 +112,45 @@ def test_arrays_of_any_length_return_from_0_9_1(code: int, count: int) -> None:
     if count > 64:
         # The header of such an array would be larger than the message: the residual carries it.
         assert len(basic.message.content_header) < 200
+
+
+def rule_of(octets: bytes, limits: Limits) -> str | None:
+    """Return the rule that a value violates; None if it is decoded."""
+    try:
+        decode_value(octets, limits=limits)
+    except DecodeError as error:
+        return error.rule
+    return None
+
+
+def nested(levels: int) -> bytes:
+    octets = b"\x45"
+    for _ in range(levels - 1):
+        octets = b"\xd0" + struct.pack(">II", len(octets) + 4, 1) + octets
+    return octets
+
+
+@pytest.mark.parametrize(
+    "octets, default, unlimited",
+    [
+        (nested(257), None, None),
+        (nested(258), "depth-limit", "depth-limit"),
+        (array(0x40, 255 + 64 * 10), None, None),
+        (array(0x40, 255 + 64 * 10 + 1), "zero-width-limit", None),
+        (array(0x40, 255 + 2**20 * 10 + 1), "zero-width-limit", "zero-width-limit"),
+        (b"\xd0" + struct.pack(">II", 1_000_004, 1_000_000) + b"\x40" * 1_000_000, None, None),
+        (
+            b"\xd0" + struct.pack(">II", 1_000_005, 1_000_001) + b"\x40" * 1_000_001,
+            "items-limit",
+            None,
+        ),
+    ],
+    ids=["deep", "deeper", "nulls", "more nulls", "most nulls", "items", "more items"],
+)
+def test_constant_limits_are_those_of_an_equal_object(
+    octets: bytes, default: str | None, unlimited: str | None
+) -> None:
+    """Reading treats these two objects specially, because nearly every message has them."""
+    for limits, rule in ((DEFAULT_LIMITS, default), (UNLIMITED, unlimited)):
+        assert rule_of(octets, limits) == rule
+        assert rule_of(octets, attrs.evolve(limits)) == rule

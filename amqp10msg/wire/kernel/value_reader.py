@@ -26,7 +26,7 @@ from amqp10msg.wire.kernel.codes import (
 from amqp10msg.wire.kernel.path import path_of
 from amqp10msg.wire.kernel.twin import Cursor
 from amqp10msg.wire.kernel.writer import encode_key
-from amqp10msg.wire.limits import DEFAULT_LIMITS, FREE_ZERO_WIDTH, Limits
+from amqp10msg.wire.limits import DEFAULT_LIMITS, FREE_ZERO_WIDTH, UNLIMITED, Limits
 from amqp10msg.wire.primitives import (
     AmqpMap,
     Array,
@@ -50,6 +50,9 @@ _DEFAULT_ITEMS_LIMIT = DEFAULT_LIMITS.items
 _DEFAULT_ZERO_WIDTH_LIMIT = DEFAULT_LIMITS.zero_width
 _DEFAULT_ZERO_WIDTH_PER_BYTE_LIMIT = DEFAULT_LIMITS.zero_width_per_byte
 _FREE_ZERO_WIDTH = FREE_ZERO_WIDTH
+# `UNLIMITED` has the default depth.
+_UNLIMITED_COUNT = UNLIMITED.items
+_UNLIMITED_ZERO_WIDTH_PER_BYTE = UNLIMITED.zero_width_per_byte
 
 #: The exceptions that reading invalid input raises. `ValueReader.fault` converts them.
 READ_FAULTS = (DecodeError, UnicodeDecodeError, RecursionError, MemoryError)
@@ -94,7 +97,7 @@ def octets_of(data: Any, limits: Any) -> bytes:
         TypeError: an argument has the wrong type.
     """
     if type(data) is bytes:
-        if limits is DEFAULT_LIMITS:
+        if limits is DEFAULT_LIMITS or limits is UNLIMITED:
             return data
     else:
         if not isinstance(data, (bytes, bytearray, memoryview)):
@@ -176,18 +179,22 @@ class ValueReader(Cursor):
         self.end = len(data)
         self.count = 0
         self.first = 0
+        # The first two branches, for nearly every message, save four attribute lookups.
         if limits is None or limits is DEFAULT_LIMITS:
-            # This branch, for nearly every message, saves three attribute lookups.
             self.depth = _DEFAULT_DEPTH_LIMIT
             self.items_left = _DEFAULT_ITEMS_LIMIT
             self.zero_width_left = _DEFAULT_ZERO_WIDTH_LIMIT
-            allowed = _FREE_ZERO_WIDTH + _DEFAULT_ZERO_WIDTH_PER_BYTE_LIMIT * self.end
+            per_byte = _DEFAULT_ZERO_WIDTH_PER_BYTE_LIMIT
+        elif limits is UNLIMITED:
+            self.depth = _DEFAULT_DEPTH_LIMIT
+            self.items_left = self.zero_width_left = _UNLIMITED_COUNT
+            per_byte = _UNLIMITED_ZERO_WIDTH_PER_BYTE
         else:
             self.depth = limits.depth
             self.items_left = limits.items
             self.zero_width_left = limits.zero_width
-            allowed = _FREE_ZERO_WIDTH + limits.zero_width_per_byte * self.end
-        self.zero_width_left = min(self.zero_width_left, allowed)
+            per_byte = limits.zero_width_per_byte
+        self.zero_width_left = min(self.zero_width_left, _FREE_ZERO_WIDTH + per_byte * self.end)
 
     # Errors. These methods return the error, so that the `raise` is visible at its cause.
 
