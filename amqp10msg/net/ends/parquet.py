@@ -1,6 +1,6 @@
 """Targets that write messages durably to numbered Parquet files in a folder.
 
-Messages are not translated: each row has the received bytes, also of malformed messages.
+Messages are not translated. Each row has the received bytes, even of a malformed message.
 """
 
 from __future__ import annotations
