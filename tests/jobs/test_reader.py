@@ -304,12 +304,13 @@ def test_messages_are_counted_by_times_of_any_type(
 ) -> None:
     """A message without a capture time counts by its creation-time, if the job decodes it."""
     folder = tmp_path_factory.mktemp("times")
-    per_unit = {"s": 10**6, "ms": 10**3, "us": 1, "ns": 1e-3}
+    in_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
     def column(index: int) -> Any:
         kind = types[index]
         values = [
-            None if row[index] is None else round(row[index] / per_unit[kind.unit]) for row in rows
+            None if row[index] is None else row[index] * in_second[kind.unit] // 10**6
+            for row in rows
         ]
         return pa.array(values, pa.int64()).cast(kind)
 
