@@ -263,7 +263,7 @@ def _reader(
     reader = kernel.Reader(data, pos, limits)
     if end is not None:
         reader.end = end
-    reader.lenient = reader.repairs_text = lenient
+    reader.lenient = reader.accepts_modified_utf8 = lenient
     return reader
 
 
@@ -746,7 +746,7 @@ def _section_fault(
     duplicate keys after everything else. With `lenient`, the section is read as a plain value.
     """
     reader = _reader(section.data, section.content, section.end, limits, lenient=lenient)
-    reader.repairs_text = False  # report invalid UTF-8 even in lenient reading
+    reader.accepts_modified_utf8 = False  # report invalid UTF-8 even in lenient reading
     try:
         if lenient:
             reader.value()

@@ -27,7 +27,7 @@ FREE_ZERO_WIDTH = 255
 _MAX_EXPANSION_RATIO = 100
 # The highest value of `Limits.zero_width_per_byte`. Its product with the size of any input fits
 # into 64 bits.
-_HIGHEST_ZERO_WIDTH_PER_BYTE = 2**20
+_UPPER_BOUND_OF_ZERO_WIDTH_PER_BYTE = 2**20
 _COUNT_VALIDATORS = [attrs.validators.ge(0), attrs.validators.le(2**62)]
 
 
@@ -67,7 +67,10 @@ class Limits:
     expansion: int = attrs.field(default=_MAX_EXPANSION_RATIO, validator=_COUNT_VALIDATORS)
     zero_width_per_byte: int = attrs.field(
         default=_MAX_ZERO_WIDTH_ELEMENTS_PER_BYTE,
-        validator=[attrs.validators.ge(0), attrs.validators.le(_HIGHEST_ZERO_WIDTH_PER_BYTE)],
+        validator=[
+            attrs.validators.ge(0),
+            attrs.validators.le(_UPPER_BOUND_OF_ZERO_WIDTH_PER_BYTE),
+        ],
     )
 
     def zero_width_of(self, size: int) -> int:
@@ -79,5 +82,8 @@ class Limits:
 DEFAULT_LIMITS = Limits()
 # Limits for decoding input again that has already been decoded within the caller's limits.
 UNLIMITED = Limits(
-    items=2**62, zero_width=2**62, expansion=2**62, zero_width_per_byte=_HIGHEST_ZERO_WIDTH_PER_BYTE
+    items=2**62,
+    zero_width=2**62,
+    expansion=2**62,
+    zero_width_per_byte=_UPPER_BOUND_OF_ZERO_WIDTH_PER_BYTE,
 )

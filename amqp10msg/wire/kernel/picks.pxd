@@ -36,7 +36,7 @@ cdef class Picks:
     @cython.locals(value_index=Py_ssize_t)
     cdef read_entries(self, Reader reader, list values, SectionPlan plan)
     @cython.locals(spec=Spec)
-    cdef read_body(self, Reader reader, list values, int index, int last, Py_ssize_t start)
+    cdef read_body(self, Reader reader, list values, int index, int previous_body, Py_ssize_t start)
 
 
 @cython.locals(plan=SectionPlan, spec=Spec)

@@ -108,7 +108,7 @@ class Picks:
         buf = reader.buf
         end = reader.end
         seen_sections = 0
-        last = -1  # the number of the previous body section, if the body is requested
+        previous_body = -1  # the number of the previous body section that was read; -1 if none
         while reader.pos < end:
             start = reader.pos
             if (
@@ -126,8 +126,8 @@ class Picks:
                     reader.skip()
                     continue
             if self.body >= 0 and DATA <= index < FOOTER:
-                self.read_body(reader, values, index, last, start)
-                last = index
+                self.read_body(reader, values, index, previous_body, start)
+                previous_body = index
                 continue
             plan = self.plans[index]
             if plan is None:
@@ -144,8 +144,8 @@ class Picks:
                 self.read_fields(reader, values, plan)
             else:
                 self.read_entries(reader, values, plan)
-        if last == DATA or last == AMQP_SEQUENCE:
-            values[self.body] = joined(values[self.body], last)
+        if previous_body == DATA or previous_body == AMQP_SEQUENCE:
+            values[self.body] = joined(values[self.body], previous_body)
         for i in range(len(values)):
             if values[i] is _NOT_READ:
                 values[i] = self.defaults[i]
@@ -226,21 +226,27 @@ class Picks:
             values[value_index] = value
         reader.ascend(outer)
 
-    def read_body(self, reader: Any, values: list[Any], index: int, last: int, start: int) -> None:
-        """Read a body section, and add its content to the body."""
+    def read_body(
+        self, reader: Any, values: list[Any], index: int, previous_body: int, start: int
+    ) -> None:
+        """Read a body section, and add its content to the body.
+
+        `index` and `previous_body` are section numbers; `previous_body` is -1 for the first one.
+        """
         spec = SECTION_SPECS[index]
-        if last >= 0 and (last != index or index > AMQP_SEQUENCE):
-            if last == index:
+        if previous_body >= 0 and (previous_body != index or index > AMQP_SEQUENCE):
+            if previous_body == index:
                 raise DecodeError(f"duplicate {spec.name} section", start, rule="duplicate-section")
             raise DecodeError(
-                f"{spec.name} beside {SECTION_SPECS[last].name}: a body has sections of one kind",
+                f"{spec.name} beside {SECTION_SPECS[previous_body].name}: "
+                "a body has sections of one kind",
                 start,
                 rule="mixed-body-sections",
             )
         value = getattr(reader.section(spec), spec.attribute)
         if index > AMQP_SEQUENCE:
             values[self.body] = value
-        elif last < 0:
+        elif previous_body < 0:
             values[self.body] = [value]
         else:
             values[self.body].append(value)

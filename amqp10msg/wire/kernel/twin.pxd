@@ -55,7 +55,7 @@ cdef class Cursor:
     cdef long long items_left
     cdef long long zero_width_left
     cdef public bint lenient
-    cdef public bint repairs_text
+    cdef public bint accepts_modified_utf8
 
     cdef long long i64(self, Py_ssize_t pos) except? -1
     cdef double f64(self, Py_ssize_t pos) except? -1

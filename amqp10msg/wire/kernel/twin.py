@@ -88,7 +88,7 @@ class Cursor:
         items_left: how many more items the limits allow.
         zero_width_left: how many more elements without bytes the limits allow.
         lenient: whether to accept some violations of the specification.
-        repairs_text: whether to accept Java's modified UTF-8.
+        accepts_modified_utf8: whether to accept Java's modified UTF-8.
     """
 
     buf: bytes
@@ -100,7 +100,7 @@ class Cursor:
     items_left: int
     zero_width_left: int
     lenient: bool = False
-    repairs_text: bool = False
+    accepts_modified_utf8: bool = False
 
     def u32(self, pos: int) -> int:
         """Return the unsigned integer in the four bytes at `pos`."""
@@ -331,7 +331,7 @@ class Output:
         """
         width = INTEGER_WIDTH_OF_KIND[kind]
         if width == 0:
-            raise ValueError("no kind of integer")
+            raise ValueError(f"kind {kind} is not an integer type")
         small = ONE_BYTE_CODE_OF_KIND[kind]
         signed = IS_SIGNED_KIND[kind]
         if small and (-128 <= number <= 127 if signed else 0 <= number <= 255):

@@ -161,8 +161,8 @@ class ValueReader(Cursor):
     """Reads values, and checks that each ends within its enclosing value.
 
     A method with a format code as its argument expects the cursor after the format code. With
-    `repairs_text`, strings may be in Java's modified UTF-8. With `lenient`, some errors are
-    accepted: a map with duplicate keys, an empty array without constructor, and fields of other
+    `accepts_modified_utf8`, strings may be in Java's modified UTF-8. With `lenient`, some errors
+    are accepted: a map with duplicate keys, an empty array without constructor, and fields of other
     types than declared.
     """
 
@@ -340,7 +340,7 @@ class ValueReader(Cursor):
         """Read a value after its format code `code`."""
         if code == 0xA1 or code == 0xB1:
             pos = self.span(code)
-            if self.repairs_text:
+            if self.accepts_modified_utf8:
                 return repaired_text(self.buf[pos : self.pos])
             return self.buf[pos : self.pos].decode("utf-8")
         if code == 0xA3 or code == 0xB3:

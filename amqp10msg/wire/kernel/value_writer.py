@@ -295,7 +295,8 @@ class ValueWriter(Output):
                 self.put(KIND_STRING if type(key) is str else KIND_SYMBOL, key)
                 self.put(KIND_OF_PYTHON_TYPE.get(type(value), 0), value)
         elif self.lenient or count < 2:
-            # Skip the comparison for a single key: it would encode nested keys again at each level.
+            # A single key cannot be a duplicate. It is not encoded separately, because that would
+            # copy the bytes of a nested key once more at each level.
             for key, value in pairs:
                 self.value(key)
                 self.value(value)

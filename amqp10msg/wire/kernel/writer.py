@@ -140,9 +140,9 @@ class _Attributes:
     __slots__ = tuple(_MESSAGE_ATTRIBUTES)
 
 
-_MESSAGE_LAYOUT = AttributeSlots(_Attributes, _MESSAGE_ATTRIBUTES)
-declare_message(_MESSAGE_LAYOUT)
-REGISTER_MESSAGE_ARGUMENTS[:] = _MESSAGE_LAYOUT, None, None
+_MESSAGE_ATTRIBUTE_SLOTS = AttributeSlots(_Attributes, _MESSAGE_ATTRIBUTES)
+declare_message(_MESSAGE_ATTRIBUTE_SLOTS)
+REGISTER_MESSAGE_ARGUMENTS[:] = _MESSAGE_ATTRIBUTE_SLOTS, None, None
 
 
 def register_message(

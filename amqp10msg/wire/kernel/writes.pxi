@@ -276,7 +276,7 @@ cdef class Output:
             ValueError: the kind is not an integer type.
         """
         if not 0 <= kind < KINDS_KNOWN or WHOLE_OF[kind].width == 0:
-            raise ValueError("no kind of integer")
+            raise ValueError(f"kind {kind} is not an integer type")
         make_room(self, 9)
         return put_whole(self, kind, number)
 
