@@ -90,7 +90,7 @@ def transaction(database: sqlite3.Connection, path: Path) -> Iterator[sqlite3.Co
 
 
 #: The message-ids that the target of each route has accepted; `number` is their order.
-_CREATE_TAKEN_TABLE = """
+_CREATE_ACCEPTED_IDS_TABLE = """
 CREATE TABLE IF NOT EXISTS taken (
   number INTEGER PRIMARY KEY, route TEXT NOT NULL, identity BLOB NOT NULL, UNIQUE (route, identity)
 ) STRICT
@@ -129,7 +129,7 @@ class Ledger:
         self._path = path
         self._route = _storable(route)
         self._max_count = max_count
-        self._database = open_database(path, _CREATE_TAKEN_TABLE)
+        self._database = open_database(path, _CREATE_ACCEPTED_IDS_TABLE)
         try:
             query = "SELECT count(*) FROM taken WHERE route = ?"
             rows = fetch_all(self._database, path, query, self._route)
@@ -211,7 +211,7 @@ def rename_route(options: RouteOptions, old: str, new: str) -> None:
             options.state,
             {"position": _CREATE_POSITION_TABLE, "fingerprint": _CREATE_FINGERPRINT_TABLE},
         ),
-        (options.deduplicate, {"taken": _CREATE_TAKEN_TABLE}),
+        (options.deduplicate, {"taken": _CREATE_ACCEPTED_IDS_TABLE}),
     ):
         if path is None or not path.exists():
             continue

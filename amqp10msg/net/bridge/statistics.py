@@ -252,7 +252,7 @@ class Statistics:
 
     @property
     def lost(self) -> Counter[str]:
-        """Number of values that the reverse translation does not restore, by action."""
+        """Number of values that the reverse translation cannot restore, by `Loss.action`."""
         by_action: Counter[str] = Counter()
         for (_, action), count in self.losses.items():
             if action != "carried":
