@@ -26,6 +26,7 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("pika")
 click_testing = pytest.importorskip("click.testing")
 
+import pyarrow  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg.app.cli import main  # noqa: E402
@@ -410,6 +411,39 @@ def test_full_disk_ends_the_route_and_loses_nothing(
 
     assert caught.value.local
     assert 3 == server.counts("q").available
+
+
+def test_unexpected_error_ends_the_route(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise its messages would wait for an outcome."""
+    publish(server, 3)
+
+    def write(_: Landing, __: Sequence[Spooled]) -> Path:
+        raise pyarrow.ArrowCapacityError("too large")
+
+    monkeypatch.setattr(Landing, "write", write)
+
+    with pytest.raises(LinkError, match=r"cannot write to .*too large"):
+        asyncio.run(bridged(f"{server.url}/q", "parquet:out?seconds=0.05"))
+
+    assert 3 == server.counts("q").available
+
+
+def test_address_that_is_not_utf_8(tmp_path: Path) -> None:
+    async def run() -> None:
+        request = TargetRequest(
+            endpoint=parse_url(f"parquet:{tmp_path}"),
+            on_outcomes=lambda _: None,
+            on_room=lambda: None,
+            on_lost=lambda error: pytest.fail(str(error)),
+            window=1,
+        )
+        link = SimpleNamespace(endpoint=parse_url("amqp://h/n%FF"))
+        delivery = SourceDelivery(b"x", tag=SimpleNamespace(tag=b"t"), link=link)
+        (await links.open_target(request)).send([(Outgoing(b"x"), delivery)])
+
+    asyncio.run(run())
+
+    assert ["n\\xff"] == [row["address"] for row in rows(tmp_path)]
 
 
 def check_complete(count: int) -> None:

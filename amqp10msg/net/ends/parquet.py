@@ -324,7 +324,7 @@ class ParquetTarget:
             return
         try:
             self._landing.write(rows)
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001  (in a callback of the loop, it would be lost)
             self.abort()
             text = (
                 f"cannot write to {self._landing.folder}: {error}; messages that are not in a file "
@@ -353,7 +353,7 @@ class ParquetTarget:
 
 def _row_of(outgoing: Outgoing, delivery: SourceDelivery, received: int) -> Spooled:
     """Return the row of a message; `received` is in microseconds since the Unix epoch."""
-    address, tag = delivery.link.endpoint.name, delivery.delivery_tag
+    address, tag = readable(delivery.link.endpoint.name), delivery.delivery_tag
     header, octets = outgoing.content_header, outgoing.octets
     if header is None:
         return Spooled(
