@@ -70,7 +70,7 @@ def parse(octets: bytes) -> Tree | None:
             trees[id(value)] = tree
         else:
             # No need to look into an array, and no child may be taken for one of its parent.
-            value.is_open = False
+            value.should_enter = False
             tree = [LEAF, octets[value.offset : value.end]]
         (root if value.parent is None else trees[id(value.parent)]).append(tree)
     return root

@@ -13,7 +13,7 @@ from amqp10msg.validation import first_fault
 from amqp10msg.wire.errors import DecodeError
 
 #: Regular expression for bytes that are hex digits as text.
-_HEX_TEXT = rb"\s*(?:0x)?(?:[0-9a-fA-F]{2}[\s:]*){3,}[0-9a-fA-F]?\s*"
+_HEX_PATTERN = rb"\s*(?:0x)?(?:[0-9a-fA-F]{2}[\s:]*){3,}[0-9a-fA-F]?\s*"
 #: Number of bytes at the start of a file that are examined to recognise the format.
 HEAD_SIZE = 64
 # The names of compression formats that this library does not decompress, by their magic numbers.
@@ -82,7 +82,7 @@ def advice(head: bytes, form: str = "") -> str:
     for magic, name in _UNSUPPORTED_COMPRESSION_MAGIC.items():
         if head.startswith(magic):
             return f"this is compressed with {name}: decompress it first, or use gzip"
-    if re.fullmatch(_HEX_TEXT, head):
+    if re.fullmatch(_HEX_PATTERN, head):
         return "these are hex digits: convert them with amqp10msg convert --out jsonl"
     if text := _start_of_text(head):
         return f"this is text, not an AMQP message: {text!r}"

@@ -17,7 +17,7 @@ _HEX_SEPARATORS = re.compile(r"\\x|(?<![0-9a-fA-F])0[xX]|[\s:,;_-]+")
 # Minimum number of digits in a line of wrapped hex. Shorter groups of digits are bytes or words.
 _MIN_DIGITS_PER_HEX_LINE = 8
 _HEX_DIGITS = re.compile(r"[0-9a-fA-F]*")
-_BASE64_TEXT = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+_BASE64_PATTERN = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
 
 class OddDigitsError(ValueError):
@@ -70,7 +70,7 @@ def octets_of_base64(text: str) -> bytes:
         ValueError: the text is not base64.
     """
     encoded = "".join(text.split()).replace("-", "+").replace("_", "/")
-    if not _BASE64_TEXT.fullmatch(encoded):
+    if not _BASE64_PATTERN.fullmatch(encoded):
         invalid = re.search(r"[^A-Za-z0-9+/]", encoded)
         raise ValueError(f"not base64: unexpected {invalid.group() if invalid else '='!r}")
     try:

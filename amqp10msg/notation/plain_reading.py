@@ -609,9 +609,9 @@ class PlainWriter(ValueWriter):
         elif kind == KIND_SYMBOL:
             self.symbol(text)
         elif kind == KIND_UUID:
-            self.plain(kind, uuid.UUID(text))
+            self.write_rare(kind, uuid.UUID(text))
         elif kind == KIND_CHAR:
-            self.plain(kind, Char(text))
+            self.write_rare(kind, Char(text))
         elif kind == KIND_STRING:
             self.value(text)
         else:
@@ -629,7 +629,7 @@ class PlainWriter(ValueWriter):
             if isinstance(plain, bool) or not isinstance(plain, (str, int)) or _is_lengthy(plain):
                 raise ValueError
             try:
-                self.plain(
+                self.write_rare(
                     kind, DECIMALS[TYPE_NAME_OF_KIND[kind]].from_decimal(decimal.Decimal(plain))
                 )
             except decimal.InvalidOperation:
@@ -643,7 +643,7 @@ class PlainWriter(ValueWriter):
                 if kind == KIND_DOUBLE:
                     self.double(number)
                 else:
-                    self.plain(kind, _QUIET_NAN if math.isnan(number) else number)
+                    self.write_rare(kind, _QUIET_NAN if math.isnan(number) else number)
             except OverflowError:
                 raise ValueError from None
 

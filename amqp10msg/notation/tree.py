@@ -181,7 +181,7 @@ def _make_nodes(data: bytes, remaining: int) -> list[Node]:
             count = parent.count - value.index_in_parent if is_counted else 1
             end = parent.end
             siblings.append(Node(value.offset, end, "elided", value=count, content=end))
-            parent.is_open = False
+            parent.should_enter = False
             continue
         remaining -= is_counted
         node = _make_node(data, value)

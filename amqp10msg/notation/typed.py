@@ -398,7 +398,7 @@ class TypedWriter(ValueWriter):
                 return
             elif kind == KIND_CHAR and isinstance(content, int) and not isinstance(content, bool):
                 if 0 <= content <= 0x10FFFF and not 0xD800 <= content <= 0xDFFF:
-                    self.plain(KIND_CHAR, chr(content))
+                    self.write_rare(KIND_CHAR, chr(content))
                     return
             else:
                 code = _PATTERN_CODE_BY_KIND.get(kind, 0)

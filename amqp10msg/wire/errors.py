@@ -52,8 +52,8 @@ class AmqpError(Exception):
 
 # Data in another format than AMQP fails to decode at this offset or before.
 _MAX_OFFSET_OF_FOREIGN_DATA = 4
-_HEX_TEXT = re.compile(rb"[0-9A-Fa-f\s]{8,}")
-_BASE64_TEXT = re.compile(rb"[0-9A-Za-z+/_-]{8,}={0,2}\s*")
+_HEX_PATTERN = re.compile(rb"[0-9A-Fa-f\s]{8,}")
+_BASE64_PATTERN = re.compile(rb"[0-9A-Za-z+/_-]{8,}={0,2}\s*")
 # Bytes 4 and 5 of a frame without an extended header: the data offset 2, and the type AMQP or SASL.
 _OCTETS_4_AND_5_OF_FRAMES = (b"\2\0", b"\2\1")
 # Number of bytes to examine for a hint.
@@ -88,9 +88,9 @@ def _format_hint(data: bytes) -> str:
         return "the protocol header that begins a connection, not a message"
     if coding := compression_of(front):
         return f"{coding}: decompress it first"
-    if _HEX_TEXT.fullmatch(front):
+    if _HEX_PATTERN.fullmatch(front):
         return "hex text: bytes.fromhex(text) gives the bytes"
-    if _BASE64_TEXT.fullmatch(front):
+    if _BASE64_PATTERN.fullmatch(front):
         return "base64 text: base64.b64decode(text) gives the bytes"
     size = int.from_bytes(front[:4], "big")
     if 8 <= size <= len(data) and front[4:6] in _OCTETS_4_AND_5_OF_FRAMES:

@@ -122,7 +122,7 @@ def test_walk_skips_closed_values(first: Any, second: Any) -> None:
     found = []
     for one in walk(data):
         found.append(one)
-        one.is_open = one.parent is None or not one.is_compound
+        one.should_enter = one.parent is None or not one.is_compound
     children = [one for one in found if one.parent is found[0]]
     assert [data[one.offset : one.end] for one in children] == list(
         map(encode_value, (first, second))
@@ -136,7 +136,7 @@ def test_walk_leaves_a_closed_parent() -> None:
         found.append(one.code)
         if one.level == 2:
             assert one.parent is not None
-            one.parent.is_open = False
+            one.parent.should_enter = False
     assert [0xC0, 0xC0, 0x55, 0x55] == found
 
 

@@ -56,7 +56,9 @@ def path_of(data: bytes, offset: int, names: Names) -> str:
         if value.is_compound:
             limit = len(data) if parent is None else parent.end
             is_before_offset = value.end <= offset and value.end < limit
-            value.is_open = not is_before_offset and not value.is_array and offset >= value.content
+            value.should_enter = (
+                not is_before_offset and not value.is_array and offset >= value.content
+            )
     return _path(data, innermost, names) + suffix if innermost is not None else ""
 
 

@@ -438,7 +438,7 @@ class FieldOutput(Output):
 
 
 class Entries:
-    """Access to the entries of a mapping."""
+    """Holds the function `of`, which is a C function in the compiled kernel."""
 
     @staticmethod
     def of(mapping: Any) -> dict[Any, Any]:

@@ -172,6 +172,7 @@ cdef extern from *:
     #else
         #define amqp_store_version(to, number) (*(to) = (number))
         #define amqp_load_version(to) (*(to))
+        /* With a GIL, all threads use one share. */
         #define AMQP_SHARES 1
         #define amqp_share() 0
         static CYTHON_INLINE PyObject *amqp_item(PyObject *list, Py_ssize_t i) {
@@ -608,7 +609,7 @@ cdef extern from *:
 
 
 cdef class Entries:
-    """Access to the entries of a mapping."""
+    """Holds the function `of`, which is a C function in the compiled kernel."""
 
     @staticmethod
     cdef dict of(mapping):

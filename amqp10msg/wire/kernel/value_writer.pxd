@@ -27,7 +27,7 @@ cdef class ValueWriter(Output):
     cdef text(self, octets, int code)
     @cython.locals(number="long long")
     cdef integer(self, int kind, value)
-    cdef plain(self, int kind, value)
+    cdef write_rare(self, int kind, value)
     cdef write_list(self, values)
     cdef pairs(self, pairs, Py_ssize_t count, keys)
     cdef composite_or_subclass(self, value)

@@ -186,7 +186,7 @@ class ValueWriter(Output):
         elif kind == KIND_ARRAY:
             self.write_array(value)
         elif kind:
-            self.plain(kind, value)
+            self.write_rare(kind, value)
         else:
             self.composite_or_subclass(value)
 
@@ -244,8 +244,8 @@ class ValueWriter(Output):
             f"{name} holds {minimum} to {maximum}, not {number_text}{hint(kind, value)}"
         )
 
-    def plain(self, kind: int, value: Any) -> None:
-        """Write a value of a type that is rarely used."""
+    def write_rare(self, kind: int, value: Any) -> None:
+        """Write a uuid, float, char, datetime or decimal: types that messages rarely use."""
         if kind == KIND_UUID:
             self.add(b"\x98" + value.bytes)
         elif kind == KIND_FLOAT:

@@ -2,7 +2,7 @@ cimport cython
 
 cdef bytes _CONTENT_WIDTHS, _SIZE_WIDTHS, _SIZE_AND_COUNT_WIDTHS
 cdef list _TYPE_OF_FORMAT_CODE
-cdef int _INVALID_CODE_WIDTH, _FIRST_COMPOUND, _CONSTRUCTOR_UNREAD, _MAX_NESTED_DESCRIPTORS
+cdef int _NOT_A_FORMAT_CODE, _FIRST_COMPOUND, _CONSTRUCTOR_UNREAD, _MAX_NESTED_DESCRIPTORS
 
 @cython.locals(size_pos=Py_ssize_t, content=Py_ssize_t, stop=Py_ssize_t, end=Py_ssize_t,
                size=Py_ssize_t, width=Py_ssize_t)

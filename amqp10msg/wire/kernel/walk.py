@@ -33,12 +33,12 @@ TOO_DEEP = "too deep"  # nested more than `MAX_LEVELS` deep
 LEFT_OVER = "left over"  # bytes after the last value of a compound or array
 TOO_SMALL = "size too small"  # the size is less than that of the count
 
-# The content width of bytes that are not format codes.
-_INVALID_CODE_WIDTH = 255
+# Marks the bytes that are not format codes in the table of content widths.
+_NOT_A_FORMAT_CODE = 255
 _FORMAT_CODE_ROWS = FORMAT_CODES.values()
 # By format code, the width in bytes of a fixed-width content, of the size field, and of size and
 # count together. The content width is 0 for format codes of another category, and
-# `_INVALID_CODE_WIDTH` for bytes that are not format codes.
+# `_NOT_A_FORMAT_CODE` for bytes that are not format codes.
 _FIXED_CONTENT_WIDTHS = {
     row.code: row.width if row.category == "fixed" else 0 for row in _FORMAT_CODE_ROWS
 }
@@ -47,7 +47,7 @@ _SIZE_AND_COUNT_WIDTH_BY_CODE = {
     row.code: row.width * (1 + (row.category != "variable")) for row in _FORMAT_CODE_ROWS
 }
 _CONTENT_WIDTHS = bytes(
-    [_FIXED_CONTENT_WIDTHS.get(code, _INVALID_CODE_WIDTH) for code in range(256)]
+    [_FIXED_CONTENT_WIDTHS.get(code, _NOT_A_FORMAT_CODE) for code in range(256)]
 )
 _SIZE_WIDTHS = bytes([_SIZE_FIELD_WIDTHS.get(code, 0) for code in range(256)])
 _SIZE_AND_COUNT_WIDTHS = bytes(
@@ -89,8 +89,8 @@ class Value:
         level: the number of enclosing values.
         index_in_parent: the index among the values of a list, map or array.
         key: the key of a map value; None for other values.
-        is_open: whether to walk into this value. The caller of `walk` may set it to False, also in
-            a parent compound or array, whose remaining values are then skipped.
+        should_enter: whether to walk into this value. The caller of `walk` may set it to False,
+            also in a parent compound or array, whose remaining values are then skipped.
     """
 
     offset: int
@@ -105,7 +105,7 @@ class Value:
     level: int = 0
     index_in_parent: int = 0
     key: Value | None = None
-    is_open: bool = True
+    should_enter: bool = True
     # State of the walk over the children: the number of unread children, their level, the previous
     # child of a map (the key, if its value is next), and the format code of an array's elements.
     remaining: int = 0
@@ -154,7 +154,7 @@ def bounds(data: bytes, pos: int, limit: int, code: int) -> tuple[int, int, int,
         size_pos += 1
         if code == 0:
             return 0, size_pos, limit, limit, "", 0
-    if _CONTENT_WIDTHS[code] == _INVALID_CODE_WIDTH:
+    if _CONTENT_WIDTHS[code] == _NOT_A_FORMAT_CODE:
         return code, limit, limit, limit, UNKNOWN, 0
     width = _SIZE_WIDTHS[code]
     content = size_pos + _SIZE_AND_COUNT_WIDTHS[code]
@@ -224,7 +224,7 @@ def end_of(data: bytes, pos: int, limit: int) -> int:
                 return -1
             continue
         size = _CONTENT_WIDTHS[code]
-        if size == _INVALID_CODE_WIDTH:
+        if size == _NOT_A_FORMAT_CODE:
             return -1
         width = _SIZE_WIDTHS[code]
         if width:
@@ -246,11 +246,13 @@ def walk(data: bytes, pos: int = 0) -> Iterator[Value]:
     parent: Value | None = None
     is_end_unknown = False  # whether the end of the previous value is unknown
     while True:
-        while parent is not None and (is_end_unknown or not parent.remaining or not parent.is_open):
+        while parent is not None and (
+            is_end_unknown or not parent.remaining or not parent.should_enter
+        ):
             if parent.code == 0:
                 parent.end = pos
             else:
-                if pos < parent.end and parent.is_open and not is_end_unknown:
+                if pos < parent.end and parent.should_enter and not is_end_unknown:
                     surplus = Value(pos, data[pos], parent.end, parent.end, parent.end, LEFT_OVER)
                     surplus.parent, surplus.level, surplus.index_in_parent = (
                         parent,
@@ -282,12 +284,12 @@ def walk(data: bytes, pos: int = 0) -> Iterator[Value]:
         if parent is not None and value.level > MAX_LEVELS and value.fault != MISSING:
             value.fault, value.content, value.end = TOO_DEEP, parent.end, parent.end
         yield value
-        if parent is not None and not parent.is_open:
+        if parent is not None and not parent.should_enter:
             continue
         if value.fault and value.fault != TOO_SMALL:
             is_end_unknown = True
         elif value.role is not CONSTRUCTOR and (value.code == 0 or value.code >= _FIRST_COMPOUND):
-            if value.is_open:
+            if value.should_enter:
                 value.remaining = 2 if value.code == 0 else value.count
                 value.child_level += value.level
                 pos = value.content
@@ -313,7 +315,7 @@ def _read_array_part(data: bytes, pos: int, array: Value) -> Value:
         value = Value(pos, -1, array.end, array.end, array.end, MISSING)
         if pos < array.end:
             value.code = data[pos]
-            if value.code and _CONTENT_WIDTHS[value.code] == _INVALID_CODE_WIDTH:
+            if value.code and _CONTENT_WIDTHS[value.code] == _NOT_A_FORMAT_CODE:
                 value.fault = UNKNOWN
             else:
                 value.content = value.end = value.stop = pos + 1
