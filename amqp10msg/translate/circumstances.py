@@ -46,9 +46,9 @@ def _check_annotation_names(_: Any, field: Any, value: Any) -> None:
     for name in value:
         if not name.startswith("x-"):
             raise ValueError(
-                f"{field.name}[{name!r}]: names must begin with 'x-': a broker ends the session of "
-                "a consumer that sends another name, and requeues the message, like given_back "
-                "'closed'"
+                f"{field.name}[{name!r}]: names must begin with 'x-'. If a consumer sends another "
+                "name, a broker ends its session and requeues the message: use given_back 'closed' "
+                "for that"
             )
 
 

@@ -77,8 +77,8 @@ class PropertyRule:
         field_index: the index of that field in the section.
         text_constructor: the constructor of the field's short form, if the field is text.
         annotation: the key of the annotation that holds the property; "" if there is none.
-        annotated_number: if the property has both a field and an annotation, the only number that
-            goes into the annotation; -1 if every number goes into the field.
+        value_stored_as_annotation: if the property has both a field and an annotation, the only
+            value that goes into the annotation; -1 if every value goes into the field.
     """
 
     wire_name: str
@@ -87,7 +87,7 @@ class PropertyRule:
     field_index: int = 0
     text_constructor: int = _STRING
     annotation: str = ""
-    annotated_number: int = -1
+    value_stored_as_annotation: int = -1
 
     @property
     def name(self) -> str:

@@ -51,7 +51,7 @@ cdef enum:
 
 # The C copy of a `to_amqp10_rules.PropertyRule`.
 cdef struct PropertyRule:
-    int form, section, field_index, code, annotated_number
+    int form, section, field_index, code, value_stored_as_annotation
     const char* name
     const char* annotation
 

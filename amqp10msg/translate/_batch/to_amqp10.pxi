@@ -71,9 +71,9 @@ cdef class ToAmqp10:
         cdef int i
         for i, given in enumerate(rules.properties):
             row = &to.rows[i]
-            row.form, row.section, row.field_index, row.code, row.annotated_number = (
+            row.form, row.section, row.field_index, row.code, row.value_stored_as_annotation = (
                 given.form, given.section, given.field_index, given.text_constructor,
-                given.annotated_number
+                given.value_stored_as_annotation
             )
             row.name = self.c_text_of(given.wire_name)
             row.annotation = self.c_text_of(given.annotation) if given.annotation else NULL

@@ -181,7 +181,7 @@ cdef int write_annotations(ToAmqp10 self, Out* o) except -1:
             continue
         v = &g.given[i]
         if rule.section and not g.annotated[i] and (
-            rule.annotated_number < 0 or v.number != rule.annotated_number
+            rule.value_stored_as_annotation < 0 or v.number != rule.value_stored_as_annotation
         ):
             continue
         if i == TYPE and g.is_marked and self.rules.is_lossless:
