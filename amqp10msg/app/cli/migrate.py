@@ -219,7 +219,7 @@ def migrate(
         raise click.UsageError("add --management and --target-management, which list the queues")
     try:
         from amqp10msg.net.bridge import parse_url
-        from amqp10msg.net.bridge.management import EXCLUSIVE, Management, queues_of
+        from amqp10msg.net.bridge.management import EXCLUSIVE_NOTE, Management, queues_of
         from amqp10msg.net.bridge.routes import matching, routes_of_queues
         from amqp10msg.net.migrate import report
         from amqp10msg.net.migrate.migration import NEW_QUEUE_REPORT, Migration, status_of
@@ -244,7 +244,7 @@ def migrate(
         queues = {queue.name: queue for queue in listed}
         for queue in listed:
             if queue.exclusive and fnmatch.fnmatchcase(queue.name, pattern):
-                print_error(f"{queue.name}: not moved: {EXCLUSIVE}")
+                print_error(f"{queue.name}: not moved: {EXCLUSIVE_NOTE}")
         live_line = LiveLine() if is_terminal(sys.stderr) and log_format == "text" else None
         migration = Migration([queues[spec.name] for spec in specs], specs, sample)
         migration.check()

@@ -17,7 +17,7 @@ import attrs
 from amqp10msg.basic import BasicMessage
 from amqp10msg.message import Message
 from amqp10msg.net.bridge.filtering import evaluate_filter
-from amqp10msg.net.bridge.management import EXCLUSIVE, Queue
+from amqp10msg.net.bridge.management import EXCLUSIVE_NOTE, Queue
 from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.sending import losses_of_names, message_of, without_delivery
@@ -312,7 +312,7 @@ async def check_queue(
     from amqp10msg.net.ends.basic import depth_of  # noqa: PLC0415  (an extra)
 
     if queue.exclusive:
-        return Checked(queue, fault=EXCLUSIVE)
+        return Checked(queue, fault=EXCLUSIVE_NOTE)
     queue_endpoint = attrs.evolve(endpoint, queue=queue.name, offset=None)
     if queue.kind == "stream":
         queue_endpoint = attrs.evolve(queue_endpoint, offset="first")

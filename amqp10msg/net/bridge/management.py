@@ -217,15 +217,15 @@ _MAX_PAGES = 10_000
 #: Maximum number of times that the queues are listed until two consecutive lists are equal.
 _MAX_LISTINGS = 10
 # What changes for a queue in RabbitMQ 4; see `Queue.notes`.
-_MIRRORED = (
+_MIRRORED_NOTE = (
     "mirrored: RabbitMQ 4.0 and later have no mirrored classic queues, and one copy remains; "
     "declare a quorum queue"
 )
-_TRANSIENT = "neither durable nor exclusive: RabbitMQ 4.3 and later refuse to declare it"
-_LAZY = "lazy: has no effect in RabbitMQ 3.12 and later"
-_VERSION_1 = "storage of version 1: removed in RabbitMQ 4.3"
-_NO_LIMIT = "no delivery-limit: RabbitMQ 4.0 and later drop a message after 20 redeliveries"
-EXCLUSIVE = "exclusive: only the connection that declared the queue can read it"
+_TRANSIENT_NOTE = "neither durable nor exclusive: RabbitMQ 4.3 and later refuse to declare it"
+_LAZY_NOTE = "lazy: has no effect in RabbitMQ 3.12 and later"
+_VERSION_1_NOTE = "storage of version 1: removed in RabbitMQ 4.3"
+_NO_LIMIT_NOTE = "no delivery-limit: RabbitMQ 4.0 and later drop a message after 20 redeliveries"
+EXCLUSIVE_NOTE = "exclusive: only the connection that declared the queue can read it"
 
 
 @attrs.frozen
@@ -283,12 +283,12 @@ class Queue:
         notes = [
             note
             for note, holds in (
-                (_MIRRORED, "ha-mode" in settings),
-                (_TRANSIENT, transient),
-                (_LAZY, settings.get("queue-mode") == "lazy"),
-                (_VERSION_1, settings.get("queue-version") == 1),
-                (_NO_LIMIT, kind == "quorum" and "delivery-limit" not in settings),
-                (EXCLUSIVE, exclusive),
+                (_MIRRORED_NOTE, "ha-mode" in settings),
+                (_TRANSIENT_NOTE, transient),
+                (_LAZY_NOTE, settings.get("queue-mode") == "lazy"),
+                (_VERSION_1_NOTE, settings.get("queue-version") == 1),
+                (_NO_LIMIT_NOTE, kind == "quorum" and "delivery-limit" not in settings),
+                (EXCLUSIVE_NOTE, exclusive),
             )
             if holds
         ]

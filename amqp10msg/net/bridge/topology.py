@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from amqp10msg.brokers import EXCHANGE_TYPES
-from amqp10msg.net.bridge.management import EXCLUSIVE, Management, Queue, queues_of, table
+from amqp10msg.net.bridge.management import EXCLUSIVE_NOTE, Management, Queue, queues_of, table
 from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.ends.counts import basic_endpoint_of
 from amqp10msg.net.ends.terms import LinkError
@@ -212,7 +212,7 @@ def _adapted_queue_step(queue: Queue, name: str, version: tuple[int, ...]) -> St
     `name` is the name of the queue at the target.
     """
     if queue.exclusive:
-        return Step("queue", name, state="none", notes=(EXCLUSIVE,))
+        return Step("queue", name, state="none", notes=(EXCLUSIVE_NOTE,))
     if name.startswith("amq."):
         reason = "the broker chose its name, and no client may declare a queue of such a name"
         return Step("queue", name, state="none", notes=(reason,))
