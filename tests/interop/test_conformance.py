@@ -714,7 +714,7 @@ def test_default_kind_of_a_template() -> None:
         given = command("template", "--language", language, "--kind", kind)
         assert given.output == command("template", "--language", language).output
     refused = command("template", "--language", "program", "--kind", "value")
-    assert (2, True) == (refused.exit_code, "is for messages" in refused.stderr)
+    assert (2, True) == (refused.exit_code, "use --kind message" in refused.stderr)
 
 
 @given(st.lists(st.sampled_from(corpus.load()), min_size=1, max_size=5, unique_by=lambda c: c.id))

@@ -105,7 +105,9 @@ def template(language: str, kind: str | None, output: Path | None, overwrite: bo
 
     chosen = language, kind or ("message" if language == "program" else "value")
     if chosen not in _TEMPLATES:
-        raise click.UsageError(f"--kind: the template of a {language} is for messages")
+        raise click.UsageError(
+            f"--language {language} has no template for --kind {kind}: use --kind message"
+        )
     file = resources.files("amqp10msg.interop.corpus.drivers") / _TEMPLATES[chosen]
     text = file.read_text(encoding="utf-8")
     if output is None:
