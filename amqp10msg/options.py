@@ -201,7 +201,7 @@ class JobOptions:
         rules: the path of a Python file with validation rules to add to the profile, see
             `amqp10msg.rule`.
         rules_text: the text of that file; None to read it.
-        to: the protocol to translate to.
+        to: the protocol to translate to, ``1.0`` or ``0-9-1``.
         user: the user of the sender, see `amqp10msg.translate.Circumstances`; empty for no user.
         stream_offset: the stream offset of all messages; None if they are not in a stream.
     """

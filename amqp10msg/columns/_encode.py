@@ -56,7 +56,7 @@ _TOO_LARGE_TEXT = "the messages would exceed 2 GiB: encode fewer rows per call"
 _ROWS_PER_CHUNK = 1024
 # The types of all columns of messages, and the names of the columns that are encoded. The
 # message-format is not encoded, because it belongs to the transfer frame.
-_COLUMN_TYPES = {field.name: field.type for field in (*SCHEMA, *DERIVED_COLUMNS)}
+_TYPE_BY_COLUMN = {field.name: field.type for field in (*SCHEMA, *DERIVED_COLUMNS)}
 _COLUMNS_TO_ENCODE = set(SCHEMA.names) - {
     *("message_format", "section_offsets", "body_sections"),
     *(field.name for field in ERROR_COLUMNS),
@@ -244,7 +244,7 @@ def _has_message_columns(schema: pa.Schema) -> bool:
     return (
         0 < len(schema) == len(set(schema.names))
         and schema.names != ["message_format"]
-        and all(_COLUMN_TYPES.get(field.name) == field.type for field in schema)
+        and all(_TYPE_BY_COLUMN.get(field.name) == field.type for field in schema)
     )
 
 
@@ -334,21 +334,21 @@ def _message_table(batch: Any, is_strict: bool) -> tuple[pa.Table, dict[str, Pic
         if pick is not None:
             entries[name] = pick
             columns[name] = batch.column(index)
-        elif name in _COLUMN_TYPES:
+        elif name in _TYPE_BY_COLUMN:
             columns[name] = _cast_column(name, batch.column(index))
         elif not _PANDAS_INDEX_COLUMN_PATTERN.fullmatch(name):
             unknown.append(name)
     _reject_duplicates([*columns], names)
     if not columns.keys() - {"message_format"}:
         advice = (
-            unknown_column(unknown[0], _COLUMN_TYPES)
+            unknown_column(unknown[0], _TYPE_BY_COLUMN)
             if unknown
-            else f"use {', '.join(_COLUMN_TYPES)}"
+            else f"use {', '.join(_TYPE_BY_COLUMN)}"
         )
         raise TypeError(f"no column is part of a message: {advice}")
     if unknown and is_strict:
         raise ValueError(
-            f"{unknown_column(unknown[0], _COLUMN_TYPES)}; extra='ignore' skips unknown columns"
+            f"{unknown_column(unknown[0], _TYPE_BY_COLUMN)}; extra='ignore' skips unknown columns"
         )
     return pa.table(columns), entries
 
@@ -359,7 +359,7 @@ def _cast_column(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     Raises:
         TypeError: the column cannot be cast.
     """
-    target = _COLUMN_TYPES[name]
+    target = _TYPE_BY_COLUMN[name]
     if target == VARIANT or name in COMPUTED_COLUMNS:
         return column  # these columns are compared with the message, or ignored
     try:

@@ -33,8 +33,9 @@ _DECIMAL_DIGITS = (9, 18, 38)
 #: The largest VARIANT that every version of Spark supports, in bytes.
 MAX_VARIANT_BYTES = (1 << 24) - 1
 
-_STRING_TYPES = frozenset(("string", "symbol", "char", "uuid"))
-_INTEGER_TYPES = frozenset(("long", *INTEGERS)) - {"timestamp"}
+# AMQP types whose values become strings or integers in a VARIANT.
+_TYPES_STORED_AS_STRINGS = frozenset(("string", "symbol", "char", "uuid"))
+_TYPES_STORED_AS_INTEGERS = frozenset(("long", *INTEGERS)) - {"timestamp"}
 
 
 class VariantSizeError(ValueError):
@@ -98,7 +99,7 @@ def _encode_value(value: Any, keys: dict[str, int]) -> bytes:
         return _primitive_head(_NULL)
     if name == "boolean":
         return _primitive_head(_TRUE if value else _FALSE)
-    if name in _INTEGER_TYPES:
+    if name in _TYPES_STORED_AS_INTEGERS:
         return _encode_integer(int(value))
     if name == "timestamp":
         if not MIN_TIMESTAMP_MS <= value <= MAX_TIMESTAMP_MS:
@@ -108,7 +109,7 @@ def _encode_value(value: Any, keys: dict[str, int]) -> bytes:
         return _primitive_head(_FLOAT) + struct.pack("<I", value.bits)
     if name == "double":
         return _primitive_head(_DOUBLE) + struct.pack("<d", value)
-    if name in _STRING_TYPES:
+    if name in _TYPES_STORED_AS_STRINGS:
         return _encode_text(str(value))
     if name == "binary":
         return _primitive_head(_BINARY) + struct.pack("<I", len(value)) + bytes(value)

@@ -37,7 +37,7 @@ _LOSSES_TYPE = pa.list_(
     )
 )
 #: The columns with losses and errors of the translation. They follow the message columns.
-REPORT = [
+REPORT_COLUMNS = [
     ("losses", _LOSSES_TYPE),
     ("error_code", pa.string()),
     ("error_clause", pa.string()),
@@ -55,8 +55,8 @@ BASIC = pa.schema(
     ]
 )
 #: The output columns of translations to 0-9-1, and to 1.0.
-TO_BASIC = pa.schema([*BASIC, *REPORT])
-TO_AMQP10 = pa.schema([("wire", pa.binary()), *REPORT])
+TO_BASIC = pa.schema([*BASIC, *REPORT_COLUMNS])
+TO_AMQP10 = pa.schema([("wire", pa.binary()), *REPORT_COLUMNS])
 # A row in which all of these columns are null has no message.
 _MESSAGE_COLUMNS = ("wire", "content_header", "payload")
 

@@ -134,7 +134,7 @@ SECTION_KINDS = tuple(kind for kind in KINDS if kind.attribute != "body")
 _BODY_ORDER = BODY_KINDS[0].order
 # A section as the kernel's scan returns it: its numeric descriptor (-1 for an unknown section), and
 # the offsets of the section, its value and its end.
-_Part = tuple[int, int, int, int]
+_ScannedSection = tuple[int, int, int, int]
 
 
 def encode_changes(sections: dict[int, Any], body: list[Any], wire: bytes, lenient: bool) -> bytes:
@@ -201,7 +201,7 @@ def encode_changes(sections: dict[int, Any], body: list[Any], wire: bytes, lenie
     return b"".join(out) if is_changed else wire
 
 
-def body_parts(lenient: bool, wire: bytes, parts: list[_Part]) -> list[_Part]:
+def body_parts(lenient: bool, wire: bytes, parts: list[_ScannedSection]) -> list[_ScannedSection]:
     """Return the body sections among `parts` that the attribute `body` was decoded from.
 
     `parts` contains all sections of `wire`, as `parts_of` returns them.
@@ -212,13 +212,15 @@ def body_parts(lenient: bool, wire: bytes, parts: list[_Part]) -> list[_Part]:
     return [part for part in body if read_again(wire, part) is not None]
 
 
-def parts_of_attributes(lenient: bool, wire: bytes, parts: list[_Part]) -> list[_Part]:
+def parts_of_attributes(
+    lenient: bool, wire: bytes, parts: list[_ScannedSection]
+) -> list[_ScannedSection]:
     """Return, for each attribute of a message except `body`, its section in `parts`.
 
     If a section occurs several times, the attribute holds the first one that can be decoded. If all
     are malformed, the attribute is None, and a new value replaces the first one.
     """
-    by_code: dict[int, _Part] = {}
+    by_code: dict[int, _ScannedSection] = {}
     readable: set[int] = set()
     for part in parts:
         code = part[0]
@@ -232,7 +234,9 @@ def parts_of_attributes(lenient: bool, wire: bytes, parts: list[_Part]) -> list[
     return list(by_code.values())
 
 
-def _is_unchanged(lenient: bool, kind: SectionKind, section: Any, wire: bytes, part: _Part) -> bool:
+def _is_unchanged(
+    lenient: bool, kind: SectionKind, section: Any, wire: bytes, part: _ScannedSection
+) -> bool:
     """Return whether a section still has the value that its original bytes encode."""
     _, start, content, end = part
     if type(section) is Data and not (lenient and read_again(wire, part) is None):

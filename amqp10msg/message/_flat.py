@@ -65,7 +65,7 @@ SECTIONS: Final = (
 #: The class of each section whose fields are flat arguments.
 _CLASSES: dict[str, Any] = {"header": Header, "properties": Properties}
 #: The defaults of the fields, by section and field name.
-_DEFAULTS = {
+_FIELD_DEFAULTS = {
     section: {field.name: field.default for field in attrs.fields(cls)}
     for section, cls in _CLASSES.items()
 }
@@ -164,7 +164,7 @@ def _with_fields(current: Any, section: str, fields: dict[str, Any]) -> Any:
             f"message.{section} has no fields, because it is of the class "
             f"{type(current).__name__}: pass {section}={cls.__name__}(...)"
         )
-    defaults = _DEFAULTS[section]
+    defaults = _FIELD_DEFAULTS[section]
     return attrs.evolve(
         current,
         **{name: defaults[name] if value is None else value for name, value in fields.items()},

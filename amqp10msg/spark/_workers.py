@@ -26,8 +26,8 @@ with suppress(ImportError):
 #: Base class of readers for ``trigger(availableNow=True)``; object before PySpark 4.2.
 SupportsAvailableNow: Any = getattr(streaming_datasource, "SupportsTriggerAvailableNow", object)
 
-# The warning of `missing_kernel_warning`.
-_WARNING = (
+# Filled in with the host, the Python executable and the folder of the installed package.
+_MISSING_KERNEL_WARNING = (
     "amqp10msg on {} has no compiled kernel and is several times slower: install a wheel in the "
     "environment of the executors ({}), in place of {}"
 )
@@ -41,7 +41,7 @@ def missing_kernel_warning() -> str | None:
     if COMPILED or os.environ.get("AMQP10MSG_PURE"):
         return None
     folder = Path(amqp10msg.__file__).parent
-    return _WARNING.format(platform.node() or "an executor", sys.executable, folder)
+    return _MISSING_KERNEL_WARNING.format(platform.node() or "an executor", sys.executable, folder)
 
 
 # The warnings that this process has already issued.

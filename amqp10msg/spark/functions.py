@@ -24,7 +24,7 @@ from amqp10msg import columns as arrow
 from amqp10msg import validation
 from amqp10msg.files.event_hubs import CAPTURE_FIELDS, message_of
 from amqp10msg.jobs.job import VALIDATED, decode_column, validate_column
-from amqp10msg.jobs.translating import BASIC, REPORT, Translator
+from amqp10msg.jobs.translating import BASIC, REPORT_COLUMNS, Translator
 from amqp10msg.spark._frames import (
     BINARY,
     add_error_column,
@@ -230,7 +230,7 @@ def translate(
         inputs = [name for name in types if name in mandatory or name in df.columns]
         for name in inputs:
             require_column(df, name, types[name])
-        new = pa.schema([(column, pa.binary()), *REPORT])
+        new = pa.schema([(column, pa.binary()), *REPORT_COLUMNS])
     passed = columns_to_keep(df, keep, inputs, new.names)
     # The translator expects the name "wire" for 1.0 messages.
     sources = ["wire"] if to == "0-9-1" else inputs

@@ -59,7 +59,7 @@ from bench.messages import GENERAL, GENERAL_VALUE, REFERENCE
 pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10msg[arrow]"')
 
 from amqp10msg.jobs import Stats  # noqa: E402
-from amqp10msg.jobs.translating import BASIC, REPORT, Translator  # noqa: E402
+from amqp10msg.jobs.translating import BASIC, REPORT_COLUMNS, Translator  # noqa: E402
 from amqp10msg.translate.batches import kernel  # noqa: E402
 from fuzz.batches import plain_rules  # noqa: E402
 from tests.samples import corpus_cases  # noqa: E402
@@ -630,7 +630,7 @@ def test_malformed_buffers_are_rejected(column: Any) -> None:
 def test_report_has_columns_of_schema() -> None:
     made = TO_BASIC.run({"wire": pa.array([GENERAL], pa.binary())})
 
-    assert [*BASIC.names, *dict(REPORT)] == list(made)
+    assert [*BASIC.names, *dict(REPORT_COLUMNS)] == list(made)
     assert decode_content_header(made["content_header"][0].as_py()).body_size == len(
         made["payload"][0].as_py()
     )
