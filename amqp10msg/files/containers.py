@@ -281,24 +281,65 @@ def record_of_message(offset: int, octets: bytes, **fields: Any) -> Record:
     return Record(offset, protocol=BASIC, content_header=content_header, payload=payload, **fields)
 
 
-def basic_fields(document: dict[str, Any]) -> dict[str, Any]:
-    """Return how a 0-9-1 message was published, from the members of a JSON record.
+#: The members of a JSON record that are strings; the last two are of AMQP 0-9-1 only.
+_TEXT_MEMBERS = ("delivery_tag", "address", "exchange", "routing_key")
+
+
+def fields_of_record(document: dict[str, Any], octets: bytes) -> dict[str, Any]:
+    """Return what a JSON record states about its message, as `record_to_document` writes it.
+
+    Args:
+        document: the record.
+        octets: the encoded message; for AMQP 0-9-1, the content header followed by the body.
 
     Returns:
-        The attributes `exchange`, `routing_key` and `redelivered` of a `Record`, if present.
+        The attributes of a `Record`: `message_format`, `delivery_tag` and `address`; for 0-9-1 also
+        `exchange`, `routing_key` and `redelivered`.
 
     Raises:
-        ValueError: a member has another type.
+        ValueError: a member has another type, or `octets` is of another protocol.
     """
-    fields = {}
-    kinds = (("exchange", str, "a string"), ("routing_key", str, "a string"))
-    for name, kind, noun in (*kinds, ("redelivered", bool, "true or false")):
+    is_basic = octets.startswith(CONTENT_HEADER_START)
+    if document.get("protocol") == BASIC and not is_basic:
+        raise ValueError(
+            f"'protocol' is {BASIC!r}, but the message does not begin with a content header: "
+            f"{CONTENT_HEADER_START.hex()}"
+        )
+    message_format = document.get("message_format")
+    is_format = type(message_format) is int and 0 <= message_format < 1 << 32
+    if not (message_format is None or is_format):
+        raise ValueError(f"'message_format' must be 0 to 2^32 - 1, not {message_format!r:.80}")
+    fields: dict[str, Any] = {} if message_format is None else {"message_format": message_format}
+    for name in _TEXT_MEMBERS if is_basic else _TEXT_MEMBERS[:2]:
         value = document.get(name)
-        if not isinstance(value, kind | None):
-            raise ValueError(f"{name!r} must be {noun}, not {value!r:.80}")  # noqa: TRY004
+        if not isinstance(value, str | None):
+            raise ValueError(f"{name!r} must be a string, not {value!r:.80}")  # noqa: TRY004
         if value is not None:
-            fields[name] = encodable(value) if isinstance(value, str) else value
+            fields[name] = encodable(value)
+    redelivered = document.get("redelivered") if is_basic else None
+    if not isinstance(redelivered, bool | None):
+        raise ValueError(f"'redelivered' must be true or false, not {redelivered!r:.80}")  # noqa: TRY004
+    if redelivered is not None:
+        fields["redelivered"] = redelivered
+    if "delivery_tag" in fields:
+        fields["delivery_tag"] = octets_of_hex(fields["delivery_tag"])
     return fields
+
+
+def record_to_document(octets: bytes, record: Record | None) -> dict[str, Any]:
+    """Return a message as a JSON record, with what `fields_of_record` reads.
+
+    Args:
+        octets: the encoded message; for AMQP 0-9-1, the content header followed by the body.
+        record: the message's record in its file; None if there is none.
+    """
+    document: dict[str, Any] = {"raw": octets.hex()}
+    names = ("message_format", "delivery_tag", "address", "exchange", "routing_key", "redelivered")
+    for name in names if record is not None else ():
+        value = getattr(record, name)
+        if value is not None:
+            document[name] = value.hex() if isinstance(value, bytes) else value
+    return document
 
 
 def octets_of_record(document: dict[str, Any]) -> bytes | None:
@@ -510,29 +551,7 @@ def _record_of_document(offset: int, document: Any) -> Record:
         raise ValueError(f"no object with one of the keys {', '.join(MESSAGE_DECODERS)}")
     if len(document) == 1:  # only the message
         return record_of_message(offset, octets)
-    is_basic = octets.startswith(CONTENT_HEADER_START)
-    if document.get("protocol") == BASIC and not is_basic:
-        raise ValueError(
-            f"'protocol' is {BASIC!r}, but the message does not begin with a content header: "
-            f"{CONTENT_HEADER_START.hex()}"
-        )
-    message_format = document.get("message_format")
-    tag = document.get("delivery_tag")
-    address = document.get("address")
-    is_format = type(message_format) is int and 0 <= message_format < 1 << 32
-    if not (message_format is None or is_format):
-        raise ValueError(f"'message_format' must be 0 to 2^32 - 1, not {message_format!r:.80}")
-    for name, value in (("delivery_tag", tag), ("address", address)):
-        if not isinstance(value, str | None):
-            raise ValueError(f"{name!r} must be a string, not {value!r:.80}")  # noqa: TRY004
-    return record_of_message(
-        offset,
-        octets,
-        **(basic_fields(document) if is_basic else {}),
-        message_format=message_format,
-        delivery_tag=None if tag is None else octets_of_hex(tag),
-        address=None if address is None else encodable(address),
-    )
+    return record_of_message(offset, octets, **fields_of_record(document, octets))
 
 
 def jsonl_starts(path: Path, size: int, octets: int) -> list[int]:

@@ -57,6 +57,18 @@ def test_round_trip_gives_the_same_bytes(target: str) -> None:
     assert OCTETS == back.stdout_bytes
 
 
+@pytest.mark.parametrize(
+    "command", [("convert", "--out", "jsonl"), ("filter", "--out", "jsonl", "-o", "-", "TRUE")]
+)
+def test_json_lines_keep_what_the_file_states(command: tuple[str, ...]) -> None:
+    record = {"raw": OCTETS.hex(), "message_format": 7, "delivery_tag": "00ff", "address": "/a"}
+
+    result = run(*command, "--format", "jsonl", data=json.dumps(record).encode())
+
+    assert 0 == result.exit_code
+    assert record == json.loads(result.stdout)
+
+
 @pytest.mark.parametrize("target", MANY)
 def test_several_messages_stay_several(target: str) -> None:
     there = run("convert", "--out", target, OCTETS.hex(), OTHER.hex(), OCTETS.hex())

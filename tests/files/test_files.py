@@ -28,6 +28,7 @@ from amqp10msg.files.text import octets_of_hex
 from amqp10msg.jobs import parquet
 from amqp10msg.jobs.inputs import Reading
 from amqp10msg.testing import basic_messages
+from amqp10msg.wire.reprs import encodable
 from fuzz.files import FORMS, run, run_bounded
 from tests.effort import cost
 from tests.samples import shortened
@@ -108,6 +109,38 @@ def test_invalid_0_9_1_members_of_a_line_are_a_fault(members: dict[str, Any], fa
     (record,) = files.read_stream(io.BufferedReader(io.BytesIO(line + b"\n")), "jsonl")
 
     assert fault in record.fault
+
+
+AMQP10_MEMBERS = {
+    "message_format": st.integers(0, 2**32 - 1),
+    "delivery_tag": st.binary(max_size=8),
+    "address": st.text(max_size=8).map(encodable),
+}
+BASIC_MEMBERS = {
+    "exchange": st.text(max_size=8).map(encodable),
+    "routing_key": st.text(max_size=8).map(encodable),
+    "redelivered": st.booleans(),
+}
+
+
+@pytest.mark.parametrize(
+    "octets, members",
+    [
+        (SECTION, AMQP10_MEMBERS),
+        (encode_content_header(BasicProperties(), 0), AMQP10_MEMBERS | BASIC_MEMBERS),
+    ],
+)
+@given(data=st.data())
+def test_json_record_keeps_what_the_file_states(
+    octets: bytes, members: dict[str, Any], data: st.DataObject
+) -> None:
+    fields = data.draw(st.fixed_dictionaries({}, optional=members))
+    document = containers.record_to_document(octets, Record(0, octets, **fields))
+
+    line = json.dumps(document).encode()
+    (record,) = files.read_stream(io.BufferedReader(io.BytesIO(line + b"\n")), "jsonl")
+
+    assert {**dict.fromkeys(members), **fields} == {name: getattr(record, name) for name in members}
 
 
 def cbor_head(size: int) -> bytes:

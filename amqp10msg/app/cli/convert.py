@@ -125,9 +125,8 @@ def _write_all(items: Iterable[Item], target: str, sink: Sink) -> None:
                 "--out raw allows a single message, because raw bytes do not delimit messages: "
                 "use prefixed, jsonl or hex"
             )
-        data = require_bytes(item)
         try:
-            sink.write(format_bytes(data, target))
+            sink.write(format_item(item, target))
         except AmqpError as error:
             raise click.ClickException(f"{item.source}: {item.explained(str(error))}") from None
 
@@ -143,12 +142,17 @@ def require_bytes(item: Item) -> bytes:
     return item.data
 
 
-def format_bytes(data: bytes, target: str) -> str | bytes:
+def format_item(item: Item, target: str) -> str | bytes:
     """Convert an encoded message, or encoded values, to the format `target` (one of `TARGETS`).
 
+    JSON lines keep what the item's file states about the message, such as its routing key. The
+    other formats contain the message only.
+
     Raises:
-        AmqpError: `target` is a notation, and `data` is neither a message nor AMQP values.
+        AmqpError: `target` is a notation, and the item is neither a message nor AMQP values.
+        click.ClickException: the item has a fault.
     """
+    data = require_bytes(item)
     match target:
         case "raw":
             return data
@@ -159,7 +163,9 @@ def format_bytes(data: bytes, target: str) -> str | bytes:
         case "base64":
             return base64.b64encode(data).decode() + "\n"
         case "jsonl":
-            return json.dumps({"raw": data.hex()}) + "\n"
+            from amqp10msg.files.containers import record_to_document
+
+            return json.dumps(record_to_document(data, item.record)) + "\n"
     from amqp10msg import notation
     from amqp10msg.app.inspector.judging import read
 

@@ -123,7 +123,7 @@ def filter_messages(
     EXPR that no message sets.
     """
     from amqp10msg.app.cli._input import path_kind
-    from amqp10msg.app.cli.convert import format_bytes
+    from amqp10msg.app.cli.convert import format_item
     from amqp10msg.delivery.filters.unset_names import UnsetNames
 
     if dialect is not None and language != "sql":
@@ -157,7 +157,7 @@ def filter_messages(
             if output is not None and verdict == "passed":
                 if target == "raw" and counts["passed"] > 1:
                     raise click.UsageError("--out raw allows a single message, but several pass")
-                sink.write(format_bytes(item.data, target))
+                sink.write(format_item(item, target))
             if as_json:
                 record = _as_json(item.source, reasons, fault)
                 click.echo(json_text(record), err=only_messages)

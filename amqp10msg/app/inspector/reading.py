@@ -302,7 +302,7 @@ def _item_of_document(item: Item, form: str, document: Any) -> Item:
             return attrs.evolve(item, fault=str(error))
         if octets is not None:
             try:
-                fields = containers.basic_fields(document) if octets[:2] == b"\0\x3c" else {}
+                fields = containers.fields_of_record(document, octets)
             except ValueError as error:
                 return attrs.evolve(item, fault=str(error))
             record = files.Record(item.offset or 0, octets, **fields) if fields else None
