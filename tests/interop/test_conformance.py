@@ -82,10 +82,14 @@ class Driver:
 GOOD = {"read": True, "kept": True, "typed": True, "written": True, "identical": True}
 EXPECTED: dict[str, tuple[str, dict[str, bool], str]] = {
     "good": ("pass", GOOD, ""),
-    "segv": ("crash", {}, "decoding: the program ended without an answer: SIGSEGV"),
-    "exit": ("crash", {}, "decoding: the program ended without an answer, status 3"),
-    "hang": ("hang", {}, "decoding: no answer from the program in "),
-    "error": ("error", {"written": True, "identical": True}, "decoding: KeyError: 'oops'"),
+    "segv": ("crash", {"read": False}, "decoding: the program ended without an answer: SIGSEGV"),
+    "exit": ("crash", {"read": False}, "decoding: the program ended without an answer, status 3"),
+    "hang": ("hang", {"read": False}, "decoding: no answer from the program in "),
+    "error": (
+        "error",
+        {"read": False, "written": True, "identical": True},
+        "decoding: KeyError: 'oops'",
+    ),
     "noise": ("pass", GOOD, ""),
     "refuse": ("fail", {"read": False}, "refused: ValueError: no"),
     "lacks": ("pass", {"written": True, "identical": True}, ""),
@@ -317,13 +321,64 @@ def test_an_interrupted_run_goes_on_where_it_was(driver: Path, tmp_path: Path) -
     journal.write_text(journal.read_text() + '{"case": "cut o')
     changed = [*cases[:1], attrs.evolve(cases[1], note="another case"), *cases[2:]]
     done: list[Result] = []
-    found = conformance.run(peer, changed, journal=journal, on_result=done.append)
+    resumed: list[int] = []
+    found = conformance.run(
+        peer, changed, journal=journal, on_result=done.append, on_resumed=resumed.append
+    )
 
+    assert [2] == resumed
     assert ["c0", "c1", "c2", "c3", "c4", "c5"] == [result.case for result in found.results]
     assert sorted(found.results, key=str) == sorted(done, key=str)
     assert all(result.outcome == "pass" for result in found.results)
     times = Counter(asked.read_bytes().split())
     assert {b"0": 1, b"1": 2, b"2": 1, b"3": 1, b"4": 1, b"5": 1} == times
+
+
+def test_command_reports_and_discards_results_of_an_interrupted_run(
+    driver: Path, tmp_path: Path
+) -> None:
+    cases = [case(f"c{number}", data=f"{number}".encode()) for number in range(2)]
+    corpus.dump(cases, tmp_path / "cases.jsonl")
+    peer = conformance.find_peer(str(driver))
+    arguments = ["--peer", str(driver), "--cases", str(tmp_path / "cases.jsonl"), "-o"]
+
+    def interrupt_and_run(name: str, *more: str) -> str:
+        out = tmp_path / name
+        conformance.run(peer, cases[:1], journal=out / f".{peer.name}.jsonl")
+        result = command("run", *arguments, str(out), *more)
+        assert 0 == result.exit_code
+        return str(result.stderr)
+
+    assert "1 of 2 results are from the interrupted run; --restart" in interrupt_and_run("a")
+    assert "interrupted" not in interrupt_and_run("b", "--restart")
+
+
+@pytest.mark.parametrize(
+    "request_, key",
+    [
+        ({"do": "decode", "kind": "value", "data": "40"}, "typed"),
+        ({"do": "encode", "kind": "value", "typed": ["null"]}, "data"),
+        ({"do": "again", "kind": "value", "data": "40"}, "data"),
+        ({"do": "validate", "data": "40", "profile": "oasis"}, "violations"),
+        ({"do": "answer", "kind": "filter", "data": "40", "given": {}}, "answer"),
+    ],
+)
+def test_answer_without_its_key_is_an_error(
+    request_: dict[str, Any], key: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "misspelt.py"
+    path.write_text(
+        "import sys\n"
+        "for line in sys.stdin:\n"
+        """    print('{"name": "misspelt", "typd": ["null"]}', flush=True)\n"""
+    )
+    expected = rf"the answer to {request_['do']} has none of the keys {key}, refused, .*typd"
+
+    with (
+        Program([sys.executable, str(path)]) as program,
+        pytest.raises(RuntimeError, match=expected),
+    ):
+        program.ask(request_)
 
 
 odd_json = st.recursive(

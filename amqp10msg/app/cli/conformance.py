@@ -265,6 +265,12 @@ Examples:
     help="Compare with these earlier results, and exit with status 1 if a case got worse. Peers "
     "without earlier results are judged as without --diff.",
 )
+@click.option(
+    "--restart",
+    is_flag=True,
+    help="Discard the results of an interrupted run, for instance if a library that the driver "
+    "imports has changed.",
+)
 @color_option
 def run(
     names: tuple[str, ...],
@@ -277,14 +283,15 @@ def run(
     environments: Path | None,
     output: Path,
     before: Path | None,
+    restart: bool,
     color: bool | None,
 ) -> int:
     """Test peers with the corpus, case by case.
 
     Each peer runs in its own processes and its own environment, which is created on first use. A
     crash, a timeout or excessive memory use is recorded as a result. An interrupted run continues
-    where it stopped, unless the peer's file or a limit has changed. Peers that cannot be installed
-    are reported and skipped.
+    where it stopped, unless the peer's file or a limit has changed, and says so; --restart begins
+    anew. Peers that cannot be installed are reported and skipped.
 
     Brokers are tested only with complete messages, and never continue an interrupted run. Write the
     password in a URL as ${NAME} to read it from an environment variable.
@@ -317,6 +324,9 @@ def run(
         attrs.evolve(peer, name=_unique_name(peer.name, used_names)) for peer in tested_peers
     ]
     output.mkdir(parents=True, exist_ok=True)
+    if restart:
+        for peer in tested_peers:
+            _journal_path(output, peer.name).unlink(missing_ok=True)
     results: list[PeerResults] = []
     tests = [
         partial(
@@ -423,8 +433,14 @@ def _test_peer(peer: Peer, chosen: list[Case], color: bool | None, **options: An
     """Test an implementation with the cases, and show a progress bar."""
     from amqp10msg.interop import conformance
 
+    def report_resumed(count: int) -> None:
+        print_error(
+            f"{peer.name}: {count:,} of {plural(len(chosen), 'result')} are from the interrupted "
+            "run; --restart runs these cases again"
+        )
+
     with _progress(peer.name, len(chosen), color) as step:
-        return conformance.run(peer, chosen, on_result=step, **options)
+        return conformance.run(peer, chosen, on_result=step, on_resumed=report_resumed, **options)
 
 
 def _test_broker(

@@ -56,6 +56,7 @@ def judge(case: Case, program: Program) -> Result:
         except DiedError as second_death:
             reason = f"{_STEP_TEXTS[repeated.step]}: {second_death}"
             repeated.keep_stderr()
+            repeated.record_failed_step()
             return repeated.build_result(second_death.how, reason)
         finally:
             program.close()
@@ -76,10 +77,13 @@ class _Trial:
         self.encoded: str | None = None
         self.step = ""
         self.is_value_changed = False
+        self.is_unread = False
         self.stderr = ""
 
     def build_result(self, outcome: str, reason: str) -> Result:
         """Return a result with the facets, faults and notes recorded until now."""
+        if self.is_unread:
+            self.facets.setdefault("read", False)
         return Result.of(
             self.case,
             outcome,
@@ -97,6 +101,14 @@ class _Trial:
         if isinstance(self.program, Program):
             self.stderr += self.program.stderr
 
+    def record_failed_step(self) -> None:
+        """Note that valid bytes were not read, if decoding them ended without a valid answer.
+
+        The facet `read` is set at the end, because `encode` skips bytes that were refused.
+        """
+        if self.step == "decode" and self.case.typed is not None and self.case.error is None:
+            self.is_unread = True
+
     def run(self, note: str = "") -> Result:
         """Run all steps and return the result. `note` is appended to the result's reason."""
         outcome = ""
@@ -111,10 +123,12 @@ class _Trial:
             except RuntimeError as error:
                 outcome = "error"
                 self.keep_stderr()
+                self.record_failed_step()
                 self.errors.append(f"{_STEP_TEXTS[self.step]}: {error}")
             except Exception as error:  # noqa: BLE001  (a program may answer anything)
                 outcome = "error"
                 self.keep_stderr()
+                self.record_failed_step()
                 problem = f"the answer violates the protocol: {type(error).__name__}: {error}"
                 self.errors.append(f"{_STEP_TEXTS[self.step]}: {problem}")
         if not outcome:
@@ -173,7 +187,7 @@ class _Trial:
         if case.typed is None and case.error is None:
             return
         try:
-            typed = self.request("decode").get("typed")
+            typed = self.request("decode")["typed"]
         except RefusedError as refused:
             self.output = refused.reason
             self.check_refusal(refused)

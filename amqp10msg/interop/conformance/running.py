@@ -36,6 +36,7 @@ def run(
     environments: Path | None = None,
     journal: Path | None = None,
     on_result: Callable[[Result], None] | None = None,
+    on_resumed: Callable[[int], None] | None = None,
 ) -> PeerResults:
     """Test one implementation with cases.
 
@@ -51,6 +52,7 @@ def run(
             contains are reused, unless their case, the implementation, its driver, a file of its
             command, `timeout`, `memory` or the version of amqp10msg has changed.
         on_result: called with each result, in any order, from one thread at a time.
+        on_resumed: called with the number of results that are reused from the journal, if any.
 
     Raises:
         PeerError: the implementation cannot be installed or started. The notes of the exception
@@ -70,6 +72,8 @@ def run(
                 pending.append(case)
             else:
                 report_result(known_result)
+        if on_resumed is not None and len(pending) < len(ordered_cases):
+            on_resumed(len(ordered_cases) - len(pending))
         programs = _programs(first, peer, launch, min(jobs, len(pending)), timeout, memory)
         _judge_all(pending, programs, stored, report_result)
     return PeerResults(

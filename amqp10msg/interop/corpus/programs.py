@@ -27,6 +27,16 @@ _MAX_STDERR_CHARS = 400
 _MAX_STDERR_BYTES = 1 << 20
 
 
+#: The key of the result in the answer to each request.
+_RESULT_KEYS = {
+    "decode": "typed",
+    "encode": "data",
+    "again": "data",
+    "validate": "violations",
+    "answer": "answer",
+}
+
+
 class DiedError(RuntimeError):
     """A program crashed on a request, or exceeded its timeout or memory limit and was killed.
 
@@ -103,11 +113,11 @@ class Program:
 
     def decode(self, kind: str, data: bytes) -> Any:
         """Have the program decode bytes. Raises the exceptions of `ask`."""
-        return self._answered_value("typed", {"do": "decode", "kind": kind, "data": data.hex()})
+        return self.ask({"do": "decode", "kind": kind, "data": data.hex()})["typed"]
 
     def encode(self, kind: str, typed: Any) -> bytes:
         """Have the program encode typed JSON. Raises the exceptions of `ask`."""
-        text = self._answered_value("data", {"do": "encode", "kind": kind, "typed": typed})
+        text = self.ask({"do": "encode", "kind": kind, "typed": typed})["data"]
         try:
             return bytes.fromhex(text)
         except (TypeError, ValueError):
@@ -116,24 +126,11 @@ class Program:
     def validate(self, data: bytes, profile: str) -> Iterable[Sequence[Any]]:
         """Have the program validate a message. Raises the exceptions of `ask`."""
         request = {"do": "validate", "data": data.hex(), "profile": profile}
-        answer: Any = self._answered_value("violations", request)
+        answer: Any = self.ask(request)["violations"]
         if not (isinstance(answer, list) and all(isinstance(row, list) for row in answer)):
             raise RuntimeError(f"the answer's violations are not lists: {answer!r:.200}")
         violations: list[Sequence[Any]] = answer
         return violations
-
-    def _answered_value(self, key: str, request: Mapping[str, Any]) -> Any:
-        """Return the value of `key` in the answer to a request.
-
-        Raises:
-            RuntimeError: the answer lacks the key.
-
-        The exceptions of `ask` are raised as well.
-        """
-        answer = self.ask(request)
-        if key not in answer:
-            raise RuntimeError(f"the answer lacks {key!r}: {answer!r:.200}")
-        return answer[key]
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request and return the answer.
@@ -142,7 +139,8 @@ class Program:
             UnsupportedError: the program reports that it lacks the function.
             RefusedError: the program reports that the bytes are invalid.
             DiedError: the program crashed, or exceeded its timeout or memory limit.
-            RuntimeError: the program reports an error, or its answer is not a JSON object.
+            RuntimeError: the program reports an error, or its answer is not a JSON object with the
+                key that the request requires.
         """
         line = self._exchange(json.dumps(request).encode() + b"\n")
         try:
@@ -163,6 +161,12 @@ class Program:
             raise RefusedError(str(answer["refused"]), rule, offset)
         if "error" in answer:
             raise RuntimeError(str(answer["error"]))
+        key = _RESULT_KEYS.get(request.get("do", ""))
+        if key is not None and key not in answer:
+            raise RuntimeError(
+                f"the answer to {request['do']} has none of the keys {key}, refused, unsupported "
+                f"and error: {json.dumps(answer):.200}"
+            )
         return answer
 
     @property
