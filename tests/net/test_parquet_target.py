@@ -439,7 +439,9 @@ def test_address_that_is_not_utf_8(tmp_path: Path) -> None:
         )
         link = SimpleNamespace(endpoint=parse_url("amqp://h/n%FF"))
         delivery = SourceDelivery(b"x", tag=SimpleNamespace(tag=b"t"), link=link)
-        (await links.open_target(request)).send([(Outgoing(b"x"), delivery)])
+        target = await links.open_target(request)
+        target.send([(Outgoing(b"x"), delivery)])
+        target.abort()
 
     asyncio.run(run())
 
