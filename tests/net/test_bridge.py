@@ -254,6 +254,24 @@ def test_quarantined_message_is_not_a_duplicate(queue: bool) -> None:
     asyncio.run(run())
 
 
+def test_message_ids_of_one_target_are_no_duplicates_at_another() -> None:
+    """A route back to the first source moves the messages, which their source has lost by then."""
+
+    async def run() -> None:
+        async with BasicBroker("a", "b") as broker:
+            broker.queues["a"].extend(numbered(20))
+            urls = broker.url("queue=a"), broker.url("queue=b")
+            for source, target in (urls, urls[::-1]):
+                spec = RouteSpec(source, target, options(deduplicate="seen.db"), "r")
+                async with asyncio.timeout(30), Bridge([spec]) as bridge:
+                    await bridge.run()
+                counts = bridge.statistics["r"]
+                assert (20, 0) == (counts.accepted, counts.duplicates)
+            assert (20, 0) == (len(broker.queues["a"]), len(broker.queues["b"]))
+
+    asyncio.run(run())
+
+
 def test_deduplication_sends_each_message_once(server: Server) -> None:
     count = 400
     sent = numbered(count)

@@ -306,17 +306,19 @@ def test_invalid_quarantine_line(tmp_path: Path, line: str) -> None:
 
 def test_ledger_is_persistent_and_bounded(tmp_path: Path) -> None:
     path = tmp_path / "seen.db"
-    ledger = Ledger(path, "r", 3)
+    ledger = Ledger(path, "r", "amqp://h/a", 3)
     ledger.add(["string:1", "string:2", "string:" + "x" * 500])
     ledger.add(["string:2", "string:3"])
-    other = Ledger(path, "other", 3)
+    other = Ledger(path, "other", "amqp://h/a", 3)
+    elsewhere = Ledger(path, "r", "amqp://h/b", 3)
 
-    again = Ledger(path, "r", 3)
+    again = Ledger(path, "r", "amqp://h/a", 3)
 
     names = ["string:1", "string:2", "string:" + "x" * 500, "string:3", "binary:3"]
     assert [False, True, True, True, False] == [again.has(name) for name in names]
-    assert (3, 3, 0) == (len(ledger), len(again), len(other))
-    for one in (ledger, other, again):
+    assert (3, 3, 0, 0) == (len(ledger), len(again), len(other), len(elsewhere))
+    assert not elsewhere.has("string:3")
+    for one in (ledger, other, elsewhere, again):
         one.close()
 
 
@@ -324,4 +326,4 @@ def test_ledger_refuses_another_file(tmp_path: Path) -> None:
     path = tmp_path / "seen.db"
     path.write_bytes(b"no SQLite file, but long enough to be seen as something else" * 20)
     with pytest.raises(OSError, match=r"seen\.db"):
-        Ledger(path, "r", 3)
+        Ledger(path, "r", "amqp://h/a", 3)

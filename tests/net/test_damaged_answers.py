@@ -193,7 +193,7 @@ DAMAGED = [
         for option in ("--state", "--deduplicate")
         for octets in BYTES
     ),
-    ("--deduplicate", table("CREATE TABLE taken (x)")),
+    ("--deduplicate", table("CREATE TABLE accepted (x)")),
     ("--state", table("CREATE TABLE position (x)")),
     *(
         (
@@ -261,7 +261,7 @@ def test_state_of_a_route_whose_name_is_not_utf_8() -> None:
         positions.finish(delivery)
         positions.save()
         positions.close()
-    ledger = Ledger(Path("taken.sqlite"), "\udcff", 10)
+    ledger = Ledger(Path("taken.sqlite"), "\udcff", "amqp://h/\udcff", 10)
     ledger.add(["string:a"])
     assert ledger.has("string:a")
     ledger.close()

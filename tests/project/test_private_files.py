@@ -70,7 +70,7 @@ def test_database_and_its_journals_are_private(kind: str) -> None:
     if kind == "state":
         base = Positions(path, "route", active=True)
     elif kind == "deduplicate":
-        base = Ledger(path, "route", 10)
+        base = Ledger(path, "route", "amqp://h/a", 10)
         base.add(["string:a"])
     else:
         base = SqliteStore(path)

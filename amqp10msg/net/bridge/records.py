@@ -89,10 +89,12 @@ def transaction(database: sqlite3.Connection, path: Path) -> Iterator[sqlite3.Co
         raise OSError(f"{path}: {error}") from None
 
 
-#: The message-ids that the target of each route has accepted; `number` is their order.
+#: The message-ids that each target of each route has accepted; `number` is their order. Without the
+#: target, a route back to the first source would drop all messages as duplicates.
 _CREATE_ACCEPTED_IDS_TABLE = """
-CREATE TABLE IF NOT EXISTS taken (
-  number INTEGER PRIMARY KEY, route TEXT NOT NULL, identity BLOB NOT NULL, UNIQUE (route, identity)
+CREATE TABLE IF NOT EXISTS accepted (
+  number INTEGER PRIMARY KEY, route TEXT NOT NULL, target TEXT NOT NULL, identity BLOB NOT NULL,
+  UNIQUE (route, target, identity)
 ) STRICT
 """
 #: Maximum size in bytes of a message-id that is stored itself; of a larger one, the hash is stored.
@@ -122,17 +124,19 @@ class Ledger:
     Args:
         path: the file, which several routes may share.
         route: the name of the route.
-        max_count: maximum number of message-ids of this route; the oldest are deleted.
+        target: the URL of the target, without credentials. Ids that another target has accepted are
+            ignored.
+        max_count: maximum number of message-ids of this route and target; the oldest are deleted.
     """
 
-    def __init__(self, path: Path, route: str, max_count: int) -> None:
+    def __init__(self, path: Path, route: str, target: str, max_count: int) -> None:
         self._path = path
-        self._route = _storable(route)
+        self._key = _storable(route), _storable(target)
         self._max_count = max_count
         self._database = open_database(path, _CREATE_ACCEPTED_IDS_TABLE)
         try:
-            query = "SELECT count(*) FROM taken WHERE route = ?"
-            rows = fetch_all(self._database, path, query, self._route)
+            query = "SELECT count(*) FROM accepted WHERE route = ? AND target = ?"
+            rows = fetch_all(self._database, path, query, *self._key)
         except OSError:
             self._database.close()
             raise
@@ -147,24 +151,24 @@ class Ledger:
         Raises:
             OSError: the file is damaged.
         """
-        query = "SELECT 1 FROM taken WHERE route = ? AND identity = ?"
+        query = "SELECT 1 FROM accepted WHERE route = ? AND target = ? AND identity = ?"
         key = _database_key(identity)
-        return bool(fetch_all(self._database, self._path, query, self._route, key))
+        return bool(fetch_all(self._database, self._path, query, *self._key, key))
 
     def add(self, identities: Iterable[str]) -> None:
         """Write message-ids to the file, and delete the oldest ones above `max_count`."""
         with transaction(self._database, self._path) as database:
             changes_before = database.total_changes
             database.executemany(
-                "INSERT OR IGNORE INTO taken (route, identity) VALUES (?, ?)",
-                [(self._route, _database_key(identity)) for identity in identities],
+                "INSERT OR IGNORE INTO accepted (route, target, identity) VALUES (?, ?, ?)",
+                [(*self._key, _database_key(identity)) for identity in identities],
             )
             count = self._count + database.total_changes - changes_before
             if count > self._max_count:
                 database.execute(
-                    "DELETE FROM taken WHERE number IN "
-                    "(SELECT number FROM taken WHERE route = ? ORDER BY number LIMIT ?)",
-                    (self._route, count - self._max_count),
+                    "DELETE FROM accepted WHERE number IN (SELECT number FROM accepted "
+                    "WHERE route = ? AND target = ? ORDER BY number LIMIT ?)",
+                    (*self._key, count - self._max_count),
                 )
                 count = self._max_count
         self._count = count
@@ -211,7 +215,7 @@ def rename_route(options: RouteOptions, old: str, new: str) -> None:
             options.state,
             {"position": _CREATE_POSITION_TABLE, "fingerprint": _CREATE_FINGERPRINT_TABLE},
         ),
-        (options.deduplicate, {"taken": _CREATE_ACCEPTED_IDS_TABLE}),
+        (options.deduplicate, {"accepted": _CREATE_ACCEPTED_IDS_TABLE}),
     ):
         if path is None or not path.exists():
             continue
@@ -440,7 +444,7 @@ class Records:
         self._ledger: Ledger | None = None
         if options.deduplicate is not None:
             try:
-                self._ledger = Ledger(options.deduplicate, route, options.remember)
+                self._ledger = Ledger(options.deduplicate, route, str(target), options.remember)
             except OSError:
                 self.positions.close()
                 raise

@@ -65,7 +65,9 @@ def as_html(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str
     ]
     parts = [_routes_table(counts)]
     issues = open_issues(all_statistics)
-    has_losses = any(stats.lost for stats in all_statistics)
+    is_doubtful = any(
+        stats.lost or (stats.duplicates and not stats.accepted) for stats in all_statistics
+    )
     for name, stats in counts.items():
         parts += route_parts(name, stats)
     return pages.render(
@@ -74,7 +76,7 @@ def as_html(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str
         source=", ".join(sorted({str(spec.source) for spec in specs})),
         target=", ".join(sorted({str(spec.target) for spec in specs})),
         profile=", ".join(sorted({profile_of(spec) for spec in specs})),
-        verdict_kind="error" if issues else "warning" if has_losses else "sound",
+        verdict_kind="error" if issues else "warning" if is_doubtful else "sound",
         verdict=f"Not complete: {'; '.join(issues)}." if issues else _success(all_statistics),
         counts=head,
         parts=parts,
