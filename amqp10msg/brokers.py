@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 import attrs
@@ -65,6 +66,26 @@ def unknown_name(kind: str, name: object, names: Iterable[str]) -> str:
     similar = get_close_matches(str(name)[:_MAX_NAME], valid, 1)
     hint = f" (did you mean {similar[0]!r}?)" if similar else ""
     return f"unknown {kind} {name!r:.80}{hint}: use one of {', '.join(valid)}"
+
+
+def by_attribute(entries: Iterable[T], name: str, kind: str) -> dict[str, T]:
+    """Return entries of a table by an attribute, such as their ``name``.
+
+    Args:
+        entries: the entries.
+        name: the attribute, a str, or a path such as ``field.name``.
+        kind: what the entries are, for the error.
+
+    Raises:
+        ValueError: two entries have the same name. One of them would never be used.
+    """
+    result: dict[str, T] = {}
+    for entry in entries:
+        key = attrgetter(name)(entry)
+        if key in result:
+            raise ValueError(f"two entries of the table have the name {key!r}: rename a {kind}")
+        result[key] = entry
+    return result
 
 
 class ByName(Mapping[str, T]):
@@ -166,7 +187,7 @@ def series_by_name(entries: Iterable[Series]) -> ByName[Series]:
     Raises:
         ValueError: a series follows one that is not an entry; the error names the nearest one.
     """
-    by_name = {series.name: series for series in entries}
+    by_name = by_attribute(entries, "name", "series of RabbitMQ")
     for series in by_name.values():
         if series.follows not in by_name:
             problem = unknown_name("series of RabbitMQ", series.follows, by_name)

@@ -81,11 +81,13 @@ class Option:
         high = self.high
         if high is None:
             high = _MAX_SECONDS if self.kind is float else _MAX_COUNT
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise TypeError(f"{name} must be a number, not {value!r}")
+        types, words = (int, "a whole number") if self.kind is int else (int | float, "a number")
+        if isinstance(value, bool) or not isinstance(value, types):
+            raise TypeError(f"{name} must be {words}, not {value!r}")
         low = -high if self.low is None else self.low
         if not low <= value <= high:
-            raise ValueError(f"{name} must be from {low:g} to {high:g}, not {value!r}")
+            bounds = " to ".join(f"{n:,.0f}" if n == int(n) else f"{n:g}" for n in (low, high))
+            raise ValueError(f"{name} must be from {bounds}, not {value!r}")
 
 
 def option(

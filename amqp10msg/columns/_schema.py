@@ -12,7 +12,7 @@ from typing import Any, Literal
 import attrs
 import pyarrow as pa
 
-from amqp10msg.brokers import ByName
+from amqp10msg.brokers import ByName, by_attribute
 from amqp10msg.columns._picks import VALUE, Pick, entry_name, pick_of, without_extra_spaces
 from amqp10msg.composite import Field, rows
 from amqp10msg.message.picks import Picker
@@ -178,7 +178,7 @@ _COMPUTED_TABLE = (
 )
 #: The computed columns by name.
 COMPUTED_COLUMNS: Mapping[str, ComputedColumn] = ByName(
-    {column.field.name: column for column in _COMPUTED_TABLE}, kind="computed column"
+    by_attribute(_COMPUTED_TABLE, "field.name", "computed column"), kind="computed column"
 )
 #: Columns derived from other columns or from the message. Returned only if they are selected.
 DERIVED_COLUMNS = (

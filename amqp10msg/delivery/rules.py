@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import attrs
 
-from amqp10msg.brokers import ByName
+from amqp10msg.brokers import ByName, by_attribute
 from amqp10msg.composite import COMPOSITES, composite_of, encode_composite, offset_of_field, rows
 from amqp10msg.delivery.states import Coordinator, Declare, TxnCapability, decode
 from amqp10msg.delivery.termini import (
@@ -358,7 +358,7 @@ def _parse_rules() -> Iterator[TerminusRule]:
 
 #: The rules by id, in the order of the clauses.
 TERMINUS_RULES: ByName[TerminusRule] = ByName(
-    {rule.id: rule for rule in _parse_rules()}, kind="rule"
+    by_attribute(_parse_rules(), "id", "rule"), kind="rule"
 )
 
 #: The other requirements (MUST, MUST NOT, SHOULD) of Part 3, 3.5. A terminus alone does not show

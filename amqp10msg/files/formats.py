@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
-from amqp10msg.brokers import ByName
+from amqp10msg.brokers import ByName, by_attribute
 from amqp10msg.files.signatures import (
     AVRO_MAGIC,
     CBORSEQ_FILE_START,
@@ -225,6 +225,6 @@ _ALL_FORMATS = (
     ),
 )
 #: The formats of files, by name.
-FORMATS: ByName[FileFormat] = ByName({item.name: item for item in _ALL_FORMATS}, kind="format")
+FORMATS: ByName[FileFormat] = ByName(by_attribute(_ALL_FORMATS, "name", "format"), kind="format")
 #: The names of the formats.
 FORMS = tuple(FORMATS)

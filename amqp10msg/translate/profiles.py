@@ -9,7 +9,7 @@ import attrs
 
 from amqp10msg.basic.message import BasicMessage, as_encoded
 from amqp10msg.basic.tables import as_table
-from amqp10msg.brokers import RABBITMQ, ByName, SeriesName, translations
+from amqp10msg.brokers import RABBITMQ, ByName, SeriesName, by_attribute, translations
 from amqp10msg.message import Message
 from amqp10msg.sections.parts import Malformed
 from amqp10msg.translate import _lossless
@@ -261,6 +261,6 @@ _PROFILES = (
 )
 #: The profiles by name. ``PROFILES["rabbitmq-4.1"]`` is ``rabbitmq-4.0``, which behaves alike.
 PROFILES: ByName[TranslationProfile] = ByName(
-    {profile.name: profile for profile in _PROFILES}, translations()
+    by_attribute(_PROFILES, "name", "profile"), translations()
 )
 _RESERVED_NAMES.update(PROFILES.names)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from amqp10msg.brokers import ByName
+from amqp10msg.brokers import ByName, by_attribute
 from amqp10msg.validation import _checks as checks
 from amqp10msg.validation.rules import Obligation, Rule, obligations_of
 from amqp10msg.validation.suspicion import (
@@ -612,7 +612,7 @@ _ALL_RULES = (
 
 #: Every rule by its id: first the rules that a message can violate, in the order of the clauses,
 #: then the rules about a value or a composite that is decoded alone.
-RULES: ByName[Rule] = ByName({rule.id: rule for rule in _ALL_RULES}, kind="rule")
+RULES: ByName[Rule] = ByName(by_attribute(_ALL_RULES, "id", "rule"), kind="rule")
 
 
 #: The reasons why a requirement has no rule, by the key in `_REQUIREMENTS_WITHOUT_RULE`.

@@ -9,6 +9,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import attrs
 
+from amqp10msg.brokers import unknown_name
+from amqp10msg.sections import KINDS
 from amqp10msg.sections.parts import LISTED
 from amqp10msg.validation.suspicion import Suspicion
 from amqp10msg.wire.errors import AmqpError, shortened_path
@@ -20,6 +22,8 @@ Severity: TypeAlias = Literal["error", "warning"]
 
 #: Maximum number of characters of a violation's text that `RuleCount` keeps as an example.
 MAX_EXAMPLE_LENGTH = 300
+
+_SECTION_NAMES = tuple(kind.name for kind in KINDS)
 
 #: A row of a table for `rows_of`: a line, and the indented lines after it.
 _TABLE_ROW_PATTERN = re.compile(r"^[^\s#].*(?:\n .*)+", re.MULTILINE)
@@ -41,6 +45,13 @@ class Occurrence(NamedTuple):
     text: str
     clause: str = ""
     severity: Severity | None = None
+
+
+def _check_sections(rule: Any, _: object, sections: tuple[str, ...]) -> None:
+    """Raise ValueError if a rule names an unknown section, whose violations would be missed."""
+    for name in sections:
+        if name not in _SECTION_NAMES:
+            raise ValueError(f"{rule.id}: {unknown_name('section', name, _SECTION_NAMES)}")
 
 
 @attrs.frozen
@@ -80,7 +91,9 @@ class Rule:
     check: Callable[[Any], Iterator[Occurrence]] | None = attrs.field(
         default=None, repr=False, eq=False
     )
-    sections: tuple[str, ...] = attrs.field(default=(), repr=False, kw_only=True)
+    sections: tuple[str, ...] = attrs.field(
+        default=(), validator=_check_sections, repr=False, kw_only=True
+    )
     suspicion: Suspicion | None = attrs.field(default=None, repr=False, eq=False, kw_only=True)
     in_messages: bool = attrs.field(default=True, repr=False, kw_only=True)
 

@@ -144,7 +144,7 @@ def test_config_file_with_routes(server: Server) -> None:
         ),
         (
             "[[route]]\nfrom = 'amqp://h/q'\nto = 'amqp://h/q'\nwindow = 'x'",
-            "window must be a number",
+            "window must be a whole number",
         ),
         ("[route", "at the end of a table"),
     ],

@@ -49,6 +49,13 @@ def test_unknown_name_is_refused_with_the_nearest_and_all_names(
     assert table.get(name, 7) == 7
 
 
+def test_entries_of_a_table_have_different_names() -> None:
+    series = [Series("5.0", "5.0", "recorded"), Series("5.0", "5.0", "recorded")]
+
+    with pytest.raises(ValueError, match=r"two entries of the table have the name '5\.0'"):
+        series_by_name(series)
+
+
 NAMES = st.text("ab", max_size=3)
 
 

@@ -566,3 +566,8 @@ def test_rabbitmq_profile_predicts_undelivered_messages(
 ) -> None:
     found = validate(wire(data), "rabbitmq-4")
     assert (rule, severity) in {(violation.rule, violation.severity) for violation in found}
+
+
+def test_a_rule_names_only_known_sections() -> None:
+    with pytest.raises(ValueError, match=r"acme: unknown section 'propertys' \(did you mean 'prop"):
+        Rule("acme", "Part 3, 3.2.4", "error", "A test.", sections=("propertys",))
