@@ -150,7 +150,7 @@ FILES: dict[str, Callable[[Path], object]] = {
     "text": lambda path: path.symlink_to("../secret"),
     "broken pages": _broken_pages,
     "cut off": _cut_off,
-    "other columns": _database("CREATE TABLE position (a)", "CREATE TABLE taken (a)"),
+    "other columns": _database("CREATE TABLE position (a)", "CREATE TABLE accepted (a)"),
 }
 VALUES = ("'text'", "-5", "NULL", "1.5", "x'00'")
 POSITIONS = {

@@ -340,7 +340,7 @@ def test_damaged_state_or_ledger_file_is_named(option: str, damage: str, target:
         Path("it.db").write_text("no database" * 1_000)
     elif damage == "other tables":
         with closing(sqlite3.connect("it.db")) as base:
-            table = {"--state": "position", "--deduplicate": "taken"}[option]
+            table = {"--state": "position", "--deduplicate": "accepted"}[option]
             base.execute(f"CREATE TABLE {table} (other TEXT)")
     else:
         assert 0 == runner.invoke(main, command).exit_code
