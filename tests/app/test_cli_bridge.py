@@ -232,6 +232,24 @@ def test_dry_run_consumes_nothing_and_shows_losses(server: Server, profile: str,
     assert before == server.messages("c")
 
 
+def test_dry_run_says_that_it_read_the_first_messages_only(tmp_path: Path) -> None:
+    line = json.dumps({"raw": Message("x").encode().hex()}) + "\n"
+    (tmp_path / "many.jsonl").write_text(line * 1_001)
+    command = [
+        "--from",
+        f"file:{tmp_path}/many.jsonl",
+        "--to",
+        "amqp://h/q",
+        "--dry-run",
+        "--idle",
+        "0.1",
+    ]
+
+    for more, expected in (([], True), (["--max-messages", "2"], False)):
+        done = run(*command, *more)
+        assert expected == ("only the first 1,000 messages were read; --max-m" in done.output)
+
+
 def test_dry_run_of_an_empty_source(server: Server) -> None:
     ends = ["--from", signed(server, "a").replace("s3", "x"), "--to", "amqp://nowhere/q"]
 

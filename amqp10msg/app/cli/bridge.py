@@ -270,6 +270,9 @@ def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> 
         fault = "" if usable else "a signal ended the command"
         checked.append(Checked(Queue(spec.name), usable, fault))
         show_dry_run(checked[-1])
+        if run.read == limit and not spec.options.max_messages:
+            first = f"{limit:,} messages"
+            click.echo(f"  only the first {first} were read; --max-messages reads more or fewer")
     if stopped:
         print_error("a signal ended the dry run before it had read all messages")
     profiles = {profile_of(result.run.spec) for result in checked if result.run is not None}
