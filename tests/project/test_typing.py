@@ -80,7 +80,7 @@ validate(message, "rabbitmq-5")
 validate(message, profle="oasis")
 [violation.severty for violation in validate(octets)]
 [v for v in validate(octets) if v.severity == "warn"]
-to_basic(message, "rabbitmq-4.4")
+to_basic(message, "rabbitmq-9.9")
 to_basic(octets)
 to_amqp10(message)
 to_amqp10(BasicMessage()).message.exchange
