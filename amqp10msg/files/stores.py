@@ -18,14 +18,17 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
+from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module
+from itertools import chain, count
 from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import Any, NoReturn, TypeVar
 
 import attrs
 
+from amqp10msg.atomic_files import replacing
 from amqp10msg.files.fetching import DEFAULT_CACHE_SIZE, Fetched
 from amqp10msg.wire.later import of_extra
 
@@ -33,6 +36,10 @@ _T = TypeVar("_T")
 # Matches a URL: scheme, host, and the rest; and the query string at the end of the rest.
 _URL_PATTERN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/?]*)(.*)", re.DOTALL)
 _URL_QUERY_PATTERN = re.compile(r"\?([A-Za-z_]+=[^&/]*(?:&[A-Za-z_]+=[^&/]*)*)$")
+# Matches the suffix of a file name, with the ``.gz`` of a compressed file.
+_SUFFIX_PATTERN = re.compile(r"\.[^.]+(\.gz)?\Z", re.IGNORECASE)
+# The last second of the year 9999, in seconds since the Unix epoch: the largest time with a name.
+_MAX_TIMESTAMP_S = 253_402_300_799
 # Query parameters that a URL may have.
 _ALLOWED_QUERY_PARAMETERS = frozenset(
     {"region", "scheme", "endpoint_override", "tls_verify_certificates"}
@@ -358,21 +365,88 @@ def delete_file(path: str) -> None:
 def move_file(path: str, folder: str, target: str) -> None:
     """Move a file below `folder` to the same relative path below the folder `target`.
 
-    An existing file is replaced. Both folders are in the same store and bucket, or both are local.
+    An existing file is never replaced: if there is one, the moved file's name gets the file's
+    modification time in UTC before the suffix, such as ``a-20260131T080000Z.jsonl``, and also a
+    number if that name exists, too. Both folders are in the same store and bucket, or both are
+    local. Local names are reserved, so concurrent moves are safe. Most stores cannot do this: of
+    two processes that move files to the same name within milliseconds, one may replace the file
+    of the other.
 
     Raises:
         FileNotFoundError: there is no such file.
     """
     if is_url(path):
-        location, base = StoreLocation.of(path), StoreLocation.of(folder)
-        key = location.key.removeprefix(base.key).strip("/") or PurePosixPath(location.key).name
-        location.move(StoreLocation.of(target) / key)
+        _move_stored_file(StoreLocation.of(path), StoreLocation.of(folder), target)
         return
     source = Path(path)
     relative = source.relative_to(Path(folder).absolute())
-    archived = Path(target, relative if relative.parts else source.name)
-    archived.parent.mkdir(parents=True, exist_ok=True)
-    shutil.move(source, archived)  # may cross file systems
+    archived = _reserve_name(Path(target, relative if relative.parts else source.name), source)
+    reserved = archived.stat()
+    try:
+        _move_over(source, archived)
+    except BaseException:  # including KeyboardInterrupt
+        # After a complete move, the name belongs to another inode.
+        if os.path.samestat(reserved, archived.lstat()):
+            archived.unlink()
+        raise
+
+
+def _move_stored_file(location: StoreLocation, base: StoreLocation, target: str) -> None:
+    """Move a file of a store as `move_file` does; `base` is the folder that contains it."""
+    key = location.key.removeprefix(base.key).strip("/") or PurePosixPath(location.key).name
+    archived = StoreLocation.of(target) / key
+    if archived.state() is not None:
+        state = location.state()
+        folder, _, name = key.rpartition("/")
+        for alternative in _alternative_names(name, state.changed if state else 0):
+            archived = StoreLocation.of(target) / f"{folder}/{alternative}".strip("/")
+            if archived.state() is None:
+                break
+    location.move(archived)
+
+
+def _reserve_name(wanted: Path, source: Path) -> Path:
+    """Create an empty file with the name that `source` will have, and return its path.
+
+    Raises:
+        FileNotFoundError: `source` does not exist.
+    """
+    changed = source.lstat().st_mtime_ns
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    for name in chain([wanted.name], _alternative_names(wanted.name, changed)):
+        with suppress(FileExistsError):
+            wanted.with_name(name).touch(exist_ok=False)
+            return wanted.with_name(name)
+    raise AssertionError("the alternative names are infinite")
+
+
+def _move_over(source: Path, target: Path) -> None:
+    """Move a local file to the name of an existing file, also to another file system."""
+    try:
+        source.replace(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        with source.open("rb") as original, replacing(target) as copy:
+            shutil.copyfileobj(original, copy)
+        shutil.copystat(source, target)
+        source.unlink()
+
+
+def _alternative_names(name: str, changed: int) -> Iterator[str]:
+    """Yield names for a file whose name exists: with its modification time, then also a number.
+
+    Args:
+        name: the existing name. Its suffix is kept, because the format may follow from it.
+        changed: the modification time of the file, in ns since the Unix epoch.
+    """
+    suffix = _SUFFIX_PATTERN.search(name, 1)
+    end = suffix.start() if suffix else len(name)
+    seconds = min(max(changed // 10**9, 0), _MAX_TIMESTAMP_S)
+    time = datetime.fromtimestamp(seconds, UTC)
+    base = f"{name[:end]}-{time:%Y%m%dT%H%M%SZ}"
+    yield f"{base}{name[end:]}"
+    yield from (f"{base}-{number}{name[end:]}" for number in count(1))
 
 
 def states_of(paths: Sequence[str]) -> dict[str, State]:

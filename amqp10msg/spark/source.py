@@ -103,9 +103,12 @@ class Amqp10(DataSource):
     first. A file that is larger than `maxBytesPerTrigger` is a batch of its own. A file must be
     complete when it gets its name: an error ends the stream if a file changes after it was read,
     unless `cleanSource` removes the files that were read. In a store, `sourceArchiveDir` is in the
-    same bucket. With `maxFileAge` (units s, m, h and d), files that are older than the newest file
-    that was read are ignored, with a warning, except by the first batches. The pause after a
-    listing is longer for a folder that is slow to list: listing takes at most a tenth of the time.
+    same bucket. A file in the archive is never replaced: a later file of the same name gets its
+    modification time before the suffix, such as ``a-20260131T080000Z.jsonl``. In a store, two
+    queries must not share an archive, because stores cannot reserve a name. With `maxFileAge`
+    (units s, m, h and d), files that are older than the newest file that was read are ignored, with
+    a warning, except by the first batches. The pause after a listing is longer for a folder that is
+    slow to list: listing takes at most a tenth of the time.
 
     Messages without a capture time are excluded by `since` and by `until`. URLs of object stores
     begin with ``s3://``, ``gs://`` or ``abfss://``.

@@ -271,6 +271,23 @@ def test_complete_batches_are_cleaned(tmp_path: Path, cleaning: str) -> None:
 
 
 @LIMITED
+def test_archive_keeps_earlier_files_of_the_same_name(tmp_path: Path) -> None:
+    landing, archive = tmp_path / "landing", tmp_path / "archive"
+    options = {"cleanSource": "archive", "sourceArchiveDir": str(archive)}
+    landing.mkdir()
+    reader = reader_of(landing, **options)
+    end = None
+    for content in (b"first", b"second", b"third"):
+        (landing / "a.bin").write_bytes(content)
+        end = latest(reader, end)
+        latest(reader, end)
+
+    assert [] == list(landing.iterdir())
+    assert {b"first", b"second", b"third"} == {path.read_bytes() for path in archive.iterdir()}
+    assert {".bin"} == {path.suffix for path in archive.iterdir()}
+
+
+@LIMITED
 def test_idle_stream_pauses_between_listings(tmp_path: Path) -> None:
     now = [100.0]
     sleeps: list[float] = []
