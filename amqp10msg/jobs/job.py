@@ -7,7 +7,7 @@ that Spark supports.
 from __future__ import annotations
 
 from array import array as numbers
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -376,7 +376,6 @@ class Job:
         """
         is_fault = pc.not_equal(faults, "")
         protocol = "1.0" if self._has_basic_input else "0-9-1"
-        is_damage = pc.match_substring_regex(faults, _DAMAGE_PATTERN)
         advice_text = (
             "the job translate to 0-9-1 and all other jobs read it"
             if self._has_basic_input
@@ -385,7 +384,7 @@ class Job:
         refusal = f"a message of AMQP {protocol}, which this job cannot process: {advice_text}"
         rows = batch.num_rows
         errors = [
-            pc.if_else(is_fault, pc.if_else(is_damage, DAMAGED, UNREADABLE), OTHER_PROTOCOL),
+            pc.if_else(is_fault, _fault_codes(faults), OTHER_PROTOCOL),
             pa.repeat("", rows),
             pa.nulls(rows, pa.int64()),
             pc.if_else(is_fault, faults, refusal),
@@ -552,6 +551,11 @@ def _row_faults(batch: pa.RecordBatch) -> pa.Array:
     return pa.repeat("", batch.num_rows)
 
 
+def _fault_codes(faults: pa.Array) -> pa.Array:
+    """Return the error code of each fault."""
+    return pc.if_else(pc.match_substring_regex(faults, _DAMAGE_PATTERN), DAMAGED, UNREADABLE)
+
+
 def _count_times(batch: pa.RecordBatch, stats: Stats, created: pa.Array | None = None) -> None:
     """Count messages by capture time, or by their creation-time if they have none.
 
@@ -597,16 +601,67 @@ def decode_column(
     if not pc.any(is_empty).as_py():
         return result
     rule = validation.RULES["body-missing"]
-    values: dict[str, Any] = dict(zip(ERRORS, (rule.id, rule.clause, 0), strict=True))
-    values["error"] = {"code": rule.id, "clause": rule.clause, "offset": 0}
-    for name, value in values.items():
-        index = result.schema.get_field_index(name)
-        if index >= 0:
-            field = result.schema.field(index)
-            scalar = pa.scalar(value, field.type)
-            column = pc.if_else(pc.fill_null(is_empty, False), scalar, result.column(index))
-            result = result.set_column(index, field, column)
-    return result
+    errors = [pa.repeat(value, len(array)) for value in (rule.id, rule.clause, 0)]
+    return _replace_errors(result, pc.fill_null(is_empty, False), errors)
+
+
+def decode_with_faults(
+    array: Any,
+    faults: pa.Array,
+    columns: str | list[str] | None,
+    validate: validation.ProfileName | validation.Profile | None = None,
+    message_format: Any = None,
+    maps: arrow.MapsAs = "map",
+) -> pa.RecordBatch:
+    """Decode messages like `decode_column`, but treat each row with a fault as an error.
+
+    The bytes of such a row are not a message: they are not decoded, only returned as ``wire``. The
+    error codes are those of jobs: `DAMAGED` and `UNREADABLE`.
+
+    Args:
+        array: the encoded messages.
+        faults: why the reader could not get a message, in text; null or empty for messages.
+        columns: the columns, as for `decode_column`; the others, too.
+        validate: a profile to check the messages against.
+        message_format: the message-format of each message.
+        maps: how map sections are returned.
+    """
+    faults = pc.fill_null(cast_array(faults, pa.string()), "")
+    is_fault = pc.not_equal(faults, "")
+    if not pc.any(is_fault).as_py():
+        return decode_column(array, columns, validate, message_format, maps)
+    messages = pc.if_else(is_fault, pa.scalar(None, array.type), array)
+    result = decode_column(messages, columns, validate, message_format, maps)
+    index = result.schema.get_field_index("wire")
+    if index >= 0:
+        field = result.schema.field(index)
+        result = result.set_column(index, field, cast_array(array, field.type))
+    rows = len(array)
+    errors = [_fault_codes(faults), pa.repeat("", rows), pa.nulls(rows, pa.int64())]
+    return _replace_errors(result, is_fault, errors)
+
+
+def _replace_errors(
+    decoded_rows: pa.RecordBatch, is_error: pa.Array, errors: Sequence[pa.Array]
+) -> pa.RecordBatch:
+    """Return decoded rows with other errors in the rows that `is_error` selects.
+
+    Args:
+        decoded_rows: the rows, with the columns `ERRORS`, a column ``error``, both or neither.
+        is_error: whether a row gets the other error.
+        errors: the columns `ERRORS` of the other errors.
+    """
+    for index, field in enumerate(decoded_rows.schema):
+        if field.name == "error":
+            arrays = [cast_array(e, f.type) for e, f in zip(errors, field.type, strict=True)]
+            column = pa.StructArray.from_arrays(arrays, fields=list(field.type))
+        elif field.name in ERRORS:
+            column = cast_array(errors[ERRORS.index(field.name)], field.type)
+        else:
+            continue
+        column = pc.if_else(is_error, column, decoded_rows.column(index))
+        decoded_rows = decoded_rows.set_column(index, field, column)
+    return decoded_rows
 
 
 def validate_column(array: Any, profile: validation.Profile) -> tuple[pa.Array, pa.Array]:

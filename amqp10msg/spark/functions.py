@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 from amqp10msg import columns as arrow
 from amqp10msg import validation
 from amqp10msg.files.event_hubs import CAPTURE_FIELDS, message_of
-from amqp10msg.jobs.job import VALIDATED, decode_column, validate_column
+from amqp10msg.jobs.job import VALIDATED, decode_column, decode_with_faults, validate_column
 from amqp10msg.jobs.translating import BASIC, REPORT_COLUMNS, Translator
 from amqp10msg.spark._frames import (
     BINARY,
@@ -52,6 +52,8 @@ def decode(
 
     A message that cannot be decoded becomes a row of nulls with an ``error``, a struct of ``code``,
     ``clause`` and ``offset``; it does not raise. An empty value is also an error; a null is not.
+    If `df` has a string column ``fault``, as from the data source ``amqp10``, a row with a fault is
+    an error with the code ``damaged-file`` or ``unreadable-input``, and its bytes are not decoded.
     Each column has a comment, which DESCRIBE shows.
 
     Args:
@@ -85,10 +87,22 @@ def decode(
         names = ["message_format", *names]
     schema = decode_column(pa.array([], pa.binary()), names, validate, maps=maps).schema
     passed = columns_to_keep(df, keep, inputs, schema.names)
+    has_faults = any(
+        field.name == "fault" and isinstance(field.dataType, StringType)
+        for field in df.schema.fields
+    )
+    if has_faults:
+        inputs.append("fault")
 
     def compute(batch: pa.RecordBatch) -> list[pa.Array]:
+        messages = batch.column(column)
         formats = None if message_format is None else batch.column(message_format)
-        return list(decode_column(batch.column(column), names, validate, formats, maps).columns)
+        if has_faults:
+            faults = batch.column("fault")
+            decoded = decode_with_faults(messages, faults, names, validate, formats, maps)
+        else:
+            decoded = decode_column(messages, names, validate, formats, maps)
+        return list(decoded.columns)
 
     return map_columns(df, compute, schema, keep=passed, read=inputs)
 

@@ -14,6 +14,8 @@ pa = pytest.importorskip("pyarrow")
 
 from amqp10msg import columns, jobs  # noqa: E402
 from amqp10msg.jobs import Job, Stats  # noqa: E402
+from amqp10msg.jobs.inputs import REST_UNREAD_SUFFIX, SKIPPED_SUFFIX  # noqa: E402
+from amqp10msg.jobs.job import decode_column, decode_with_faults  # noqa: E402
 from tests.jobs.job_inputs import read, write  # noqa: E402
 
 WIRES = [
@@ -47,6 +49,55 @@ def test_job_columns_equal_decode_columns(names: list[str]) -> None:
     assert [{name: row[name] for name in shown} for row in expected.to_pylist()] == good.to_pylist()
     assert [(BROKEN, "truncated")] == [(r["wire"], r["error_code"]) for r in bad.to_pylist()]
     assert (5, 1) == (stats.rows, stats.errors)
+
+
+#: Faults, with the error code that a job gives to them.
+FAULTS = {
+    "no JSON": "unreadable-input",
+    f"cut off; {REST_UNREAD_SUFFIX}": "damaged-file",
+    f"a bad length; {SKIPPED_SUFFIX}": "damaged-file",
+}
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([*WIRES, BROKEN, b"", b"nonsense", None]),
+            st.sampled_from([None, "", *FAULTS]),
+        )
+    ),
+    st.lists(st.sampled_from([*NAMES, "wire", "error_offset"]), min_size=1, unique=True),
+)
+def test_rows_with_faults_are_errors(
+    rows: list[tuple[bytes | None, str | None]], names: list[str]
+) -> None:
+    wires = pa.array([wire for wire, _ in rows], pa.binary())
+    faults = pa.array([fault for _, fault in rows], pa.string())
+    plain = decode_column(wires, names)
+
+    decoded = decode_with_faults(wires, faults, names)
+
+    assert plain.schema == decoded.schema
+    for (wire, fault), row, expected in zip(
+        rows, decoded.to_pylist(), plain.to_pylist(), strict=True
+    ):
+        if fault:
+            error = {"code": FAULTS[fault], "clause": "", "offset": None}
+            values = {"wire": wire, "error": error} | {f"error_{n}": v for n, v in error.items()}
+            assert {name: values.get(name) for name in plain.schema.names} == row
+        else:
+            assert expected == row
+
+
+@given(st.lists(st.sampled_from([*FAULTS]), min_size=1))
+def test_decoding_and_jobs_give_the_same_code_to_a_fault(faults: list[str]) -> None:
+    wires = pa.array([b"nonsense"] * len(faults), pa.binary())
+    batch = pa.record_batch({"wire": wires, "fault": pa.array(faults)})
+
+    _, quarantined = Job("decode").run(batch, Stats())
+
+    decoded = decode_with_faults(wires, batch.column("fault"), ["error_code", "error_clause"])
+    assert quarantined.select(["error_code", "error_clause"]).to_pylist() == decoded.to_pylist()
 
 
 # {section: its bytes, of the right size, with an unknown type inside}

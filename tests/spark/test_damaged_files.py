@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,47 @@ def test_stream_reports_damaged_files(spark_session: Any, tmp_path: Path) -> Non
     lost = {row.source for row in rows if row.fault and any(word in row.fault for word in words)}
     assert paths == lost
     assert damaged.COUNT == sum(row.source == sound and row.fault is None for row in rows)
+
+
+def test_decode_returns_an_error_for_each_fault(spark_session: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    octets = "".join(f'{{"raw": "{wire.hex()}"}}\n' for wire in SOUND[: damaged.COUNT]).encode()
+    (folder / "cut.jsonl.gz").write_bytes(gzip.compress(octets)[:-20])
+    (folder / "empty.pcap").write_bytes(b"")
+    (folder / "text.txt").write_text("no messages, only words\n")
+    (folder / "line.jsonl").write_bytes(octets + b"no JSON\n")
+    read = spark_session.read.format("amqp10").load(str(folder))
+
+    decoded = spark.decode(read, columns=["message_id"], keep=["source"])
+
+    assert ["source", "message_id", "error"] == decoded.columns
+    codes: dict[str, list[str]] = {}
+    good: dict[str, int] = {}
+    for row in decoded.collect():
+        name = Path(row.source).name
+        if row.error is None:
+            assert row.message_id is not None
+            good[name] = good.get(name, 0) + 1
+        else:
+            codes.setdefault(name, []).append(row.error.code)
+    assert {
+        "cut.jsonl.gz": [DAMAGED],
+        "empty.pcap": [DAMAGED],
+        "text.txt": [DAMAGED],
+        "line.jsonl": ["unreadable-input"],
+    } == codes
+    assert damaged.COUNT == good.pop("line.jsonl")
+    assert {"cut.jsonl.gz"} >= {*good}
+
+
+def test_decode_ignores_a_column_fault_of_another_type(spark_session: Any) -> None:
+    frame = spark_session.createDataFrame([(SOUND[0], True)], "wire binary, fault boolean")
+
+    (row,) = spark.decode(frame, columns=["message_id"], keep=["fault"]).collect()
+
+    assert (True, None) == (row.fault, row.error)
+    assert row.message_id is not None
 
 
 def test_job_reports_damaged_files(spark_session: Any, tmp_path: Path) -> None:
