@@ -56,7 +56,8 @@ class Stats:
 
     Attributes:
         rows: the number of messages, including quarantined messages.
-        octets: the total size of the encoded messages, in bytes.
+        octets: the total size of the encoded messages, in bytes; for 0-9-1, of the payloads of
+            content header frames and of the bodies.
         errors: the number of quarantined messages.
         skipped: the number of rows without a message.
         rules: {error code: count, clause and first location of the quarantined messages}.
@@ -109,9 +110,17 @@ class Stats:
         lines = [f"{name:{width}} {count:>12,}  {remark}".rstrip() for name, count, remark in rows]
         return "\n".join(lines)
 
-    def add_sizes(self, array: Any) -> None:
-        """Count the sizes of the encoded messages in an array."""
-        lengths = pc.binary_length(array)
+    def add_sizes(self, *parts: Any) -> None:
+        """Count the sizes of encoded messages.
+
+        Args:
+            parts: an array of 1.0 messages; or the content headers and the bodies of 0-9-1
+                messages, which have equal lengths. A null has the size 0.
+        """
+        first, *others = (pc.fill_null(pc.binary_length(part), 0) for part in parts)
+        lengths = first
+        for more in others:
+            lengths = pc.add(pc.cast(lengths, "int64"), more)
         self.octets += pc.sum(lengths).as_py() or 0
         powers = pc.floor(pc.log2(pc.cast(pc.max_element_wise(lengths, 1), "float64")))
         for power, count in _value_counts(powers):

@@ -473,9 +473,11 @@ class Job:
         )
         arrays_in = [batch.column(self.column if name == "wire" else name) for name in inputs]
         results = translator.run(dict(zip(inputs, arrays_in, strict=True)))
-        stats.add_sizes(
-            arrays_in[0] if self.to == "0-9-1" else _column_or_nulls(batch, "payload", pa.binary())
-        )
+        if self.to == "0-9-1":
+            stats.add_sizes(arrays_in[0])
+        else:
+            message_parts = ("content_header", "payload")
+            stats.add_sizes(*(_column_or_nulls(batch, n, pa.binary()) for n in message_parts))
         _count_times(batch, stats)
         stats.add_losses(results["losses"])
         message_fields = [

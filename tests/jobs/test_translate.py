@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,30 @@ def test_batch_round_trip_equals_row_by_row(wires: list[bytes]) -> None:
         header = decode_content_header(basic["content_header"])
         came = attrs.evolve(expected, properties=header.properties)
         assert to_amqp10(came).message.encode() == row["wire"]
+
+
+@given(st.lists(basic_messages(), max_size=4))
+def test_size_of_basic_message_includes_content_header(messages: list[BasicMessage]) -> None:
+    rows = [
+        cells_of(message)
+        for message in messages
+        if is_text(message.exchange) and is_text(message.routing_key)
+    ]
+    sizes = [len(row["content_header"]) + len(row["payload"]) for row in rows]
+    batch = pa.RecordBatch.from_pylist(rows, translating.BASIC)
+    stats, bodiless_stats = Stats(), Stats()
+
+    Job("translate", to="1.0").run(batch, stats)
+    Job("translate", to="1.0").run(
+        batch.set_column(
+            batch.schema.get_field_index("payload"), "payload", pa.nulls(len(rows), pa.binary())
+        ),
+        bodiless_stats,
+    )
+
+    assert sum(sizes) == stats.octets
+    assert Counter(size.bit_length() for size in sizes) == stats.sizes
+    assert sum(len(row["content_header"]) for row in rows) == bodiless_stats.octets
 
 
 @given(st.lists(basic_messages(), max_size=3))
