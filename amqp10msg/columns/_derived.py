@@ -9,7 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from amqp10msg.columns._decode import decode
-from amqp10msg.columns._schema import COMPUTED_COLUMNS, SCHEMA
+from amqp10msg.columns._schema import (
+    COMPUTED_COLUMNS,
+    SCHEMA,
+    TEXT_OF_METADATA_KEY,
+    column_name,
+)
 from amqp10msg.wire.errors import EncodeError
 
 # Columns that repeat the contents of other columns, and are not written to messages; and the
@@ -24,6 +29,27 @@ _REDUNDANT_COLUMNS: dict[str, tuple[str, ...]] = {
 _IDENTIFIER_COLUMNS = tuple(name[:-5] for name in SCHEMA.names if name.endswith("_id_type"))
 #: The timestamps, which also have columns ``…_ms``.
 _TIME_COLUMNS = tuple(name[:-3] for name in SCHEMA.names if name.endswith("_ms"))
+
+
+def check_identifier_types(schema: pa.Schema) -> None:
+    """Reject decoded identifiers without the column of their types.
+
+    Without the types, the ulong 1 would become the string ``1``.
+
+    Raises:
+        ValueError: a column of identifiers comes from `decode`, and its column of types is missing.
+    """
+    fields = {column_name(field.name): field for field in schema}
+    for name in _IDENTIFIER_COLUMNS:
+        types = f"{name}_type"
+        if name not in fields or types in fields:
+            continue
+        if TEXT_OF_METADATA_KEY in (fields[name].metadata or {}):
+            raise ValueError(
+                f"the column {name} was decoded without {types}, so a ulong, UUID or binary would "
+                f"become a string: add {types}, as from decode(..., columns=[{name!r}, {types!r}]);"
+                " for text only, add it with the value 'string'"
+            )
 
 
 def check_companions(part: pa.RecordBatch, first_row: int) -> None:

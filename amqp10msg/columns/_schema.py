@@ -108,9 +108,17 @@ _SECTION_OFFSETS_TYPE = pa.list_(
 )
 
 
-def _column(name: str, arrow_type: pa.DataType) -> pa.Field:
-    """Return a field with the comment of the column."""
-    return pa.field(name, arrow_type, metadata={"comment": COLUMN_COMMENTS[name]})
+#: Key in the metadata of a decoded message-id or correlation-id. The column has identifiers of any
+#: type as text, and only its column of types tells them apart. Columns from other sources have no
+#: such key, so `encode` writes them as strings.
+TEXT_OF_METADATA_KEY = b"amqp10msg.text_of"
+
+
+def _column(
+    name: str, arrow_type: pa.DataType, metadata: Mapping[bytes, str] = MappingProxyType({})
+) -> pa.Field:
+    """Return a field with the comment of the column, and other metadata."""
+    return pa.field(name, arrow_type, metadata={b"comment": COLUMN_COMMENTS[name], **metadata})
 
 
 #: The error columns.
@@ -189,7 +197,8 @@ DERIVED_COLUMNS = (
 )
 #: The columns that most tables need; without ``body_value`` unless maps are VARIANT.
 LEAN: tuple[str, ...] = (
-    *("message_id", "correlation_id", "user_id", "to", "subject", "reply_to"),
+    *("message_id", "message_id_type", "correlation_id", "correlation_id_type"),
+    *("user_id", "to", "subject", "reply_to"),
     *("content_type", "content_encoding", "creation_time", "group_id"),
     *("message_annotations", "application_properties"),
     *("body", "body_text", "body_value", "body_json", "error"),
@@ -228,9 +237,10 @@ _SECTIONS_OF_BODY_COLUMNS: dict[str, frozenset[int]] = {
 
 def _columns_of_field(field: Field) -> list[pa.Field]:
     """Return the columns of a header or properties field."""
-    columns = [_column(field.name, _ARROW_TYPES[field.type])]
     if field.requires == "message-id":
-        columns.append(_column(f"{field.name}_type", pa.string()))
+        text = _column(field.name, pa.string(), {TEXT_OF_METADATA_KEY: field.requires})
+        return [text, _column(f"{field.name}_type", pa.string())]
+    columns = [_column(field.name, _ARROW_TYPES[field.type])]
     if field.type == "timestamp":
         columns.append(_column(f"{field.name}_ms", pa.int64()))
     return columns

@@ -96,12 +96,12 @@ def columns_to_keep(
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """Convert an Arrow schema to a Spark schema, with the comments of the columns."""
+    """Convert an Arrow schema to a Spark schema, with the metadata of the columns."""
     struct = from_arrow_schema(schema)
     for field, column in zip(schema, struct.fields, strict=True):
-        comment = (field.metadata or {}).get(b"comment")
-        if comment:
-            column.metadata = {"comment": comment.decode()}
+        column.metadata = {
+            key.decode(): value.decode() for key, value in (field.metadata or {}).items()
+        }
     return struct
 
 

@@ -124,7 +124,8 @@ def encode(df: DataFrame, column: str = "wire", *, keep: Sequence[str] | None = 
         be encoded, it is null and ``encode_error`` has the reason.
 
     Raises:
-        ValueError: a column is missing, has a type that cannot be encoded, or is ambiguous.
+        ValueError: a column is missing, has a type that cannot be encoded, or is ambiguous;
+            ``message_id`` or ``correlation_id`` comes from `decode` without its column of types.
     """
     message_types = {**{field.name: field.type for field in arrow.SCHEMA}, "wire": pa.binary()}
     picks = {name: arrow.pick_of(name, arrow.MAPS) for name in df.columns}
@@ -136,7 +137,10 @@ def encode(df: DataFrame, column: str = "wire", *, keep: Sequence[str] | None = 
         raise ValueError(
             f"no column of the DataFrame is a field of messages: use {', '.join(message_types)}"
         )
-    types = pa.schema([(name, message_types[name]) for name in inputs])
+    types = pa.schema(
+        pa.field(name, message_types[name], metadata=_column_metadata(df, name)) for name in inputs
+    )
+    arrow.encode(types.empty_table())  # raises errors of the schema before the workers start
     input_schema = arrow_schema(df.select(*map(quote_name, inputs)).schema)
     converters = [_converter(field, message_types[field.name]) for field in input_schema]
 
@@ -165,6 +169,17 @@ def encode(df: DataFrame, column: str = "wire", *, keep: Sequence[str] | None = 
         return [messages, errors]
 
     return map_columns(df, compute, new, keep=passed, read=inputs)
+
+
+def _column_metadata(df: DataFrame, name: str) -> dict[str, str]:
+    """Return the metadata that `decode` has set on a column, with the same name or another."""
+    field = arrow.SCHEMA.field(name) if name in arrow.SCHEMA.names else pa.field(name, pa.null())
+    metadata = require_column(df, name).metadata
+    return {
+        key.decode(): value.decode()
+        for key, value in (field.metadata or {}).items()
+        if metadata.get(key.decode()) == value.decode()
+    }
 
 
 def validate(

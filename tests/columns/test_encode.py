@@ -142,7 +142,9 @@ def test_decoded_messages(drawn: list[Any], data: Any) -> None:
 @example([{"body_kind": "amqp-value", "body_json": '["string","\\u0041\\ud800\\n"]'}])
 @example([{"message_id": "9" * 20, "message_id_type": "ulong"}])
 def test_rows_of_any_kind(drawn: list[dict[str, Any]]) -> None:
-    there = [field for field in SCHEMA if any(field.name in row for row in (*drawn, ("to",)))]
+    # Without metadata, because rows that are not decoded may have identifiers without types.
+    fields = [field.remove_metadata() for field in SCHEMA]
+    there = [field for field in fields if any(field.name in row for row in (*drawn, ("to",)))]
     for row in drawn:
         alone = pa.schema([field for field in there if field.name in (*row, "to")])
         assert_same(pa.RecordBatch.from_pylist([row], schema=alone))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -46,6 +47,13 @@ ENTRIES = [
     for key in KEYS
     for kind in TYPES
 ]
+IDENTIFIERS = ("message_id", "correlation_id")
+
+
+def identifiers_without_types(names: list[str]) -> list[str]:
+    return [name for name in IDENTIFIERS if name in names and f"{name}_type" not in names]
+
+
 NAMES = st.one_of(
     st.sampled_from([*columns.SCHEMA.names, "body_text", "body_value", "error"]),
     st.sampled_from(ENTRIES),
@@ -67,6 +75,10 @@ def test_any_columns_are_kept_or_refused(octets: list[bytes], names: list[str]) 
     shown = [columns.schema_of([name]).names[0] for name in names]
     assume(len(shown) == len({*shown}))
     batch = columns.decode(octets, names)
+    if identifiers_without_types(batch.schema.names):
+        with pytest.raises(ValueError, match="was decoded without"):
+            columns.encode(batch)
+        return
     try:
         made = columns.encode(batch)
     except (EncodeError, TypeError):
@@ -103,6 +115,77 @@ def test_encodable_columns_round_trip(names: Any) -> None:
 
     kept = [name for name in batch.schema.names if name not in NOT_WRITTEN]
     assert batch.select(kept).to_pylist() == again.select(kept).to_pylist()
+
+
+DECODED_IDENTIFIERS = st.sampled_from(
+    ["lean", "all", *IDENTIFIERS, ["properties.message-id"], ["message_id", "correlation_id_type"]]
+) | st.lists(
+    st.sampled_from([*IDENTIFIERS, "message_id_type", "correlation_id_type", "body", "to"]),
+    min_size=1,
+    unique=True,
+)
+
+
+@given(st.lists(messages(), min_size=1, max_size=3), DECODED_IDENTIFIERS)
+@example([Message(properties=Properties(message_id=ULong(1)))], "lean")
+@example([Message(properties=Properties(message_id=ULong(1)))], ["message_id"])
+@example([Message(properties=Properties(correlation_id=b"\x01\x03"))], ["correlation_id"])
+def test_encode_never_changes_the_type_of_a_decoded_identifier(
+    drawn: list[Message], names: Any
+) -> None:
+    batch = columns.decode([message.encode() for message in drawn], names)
+    present = [name for name in IDENTIFIERS if name in batch.schema.names]
+    untyped = identifiers_without_types(batch.schema.names)
+    wanted = {*present, *(f"{name}_type" for name in present)}
+    batch = batch.select([name for name in batch.schema.names if name in wanted])
+    assume(present)
+
+    if untyped:
+        with pytest.raises(ValueError, match=f"{untyped[0]} was decoded without {untyped[0]}_type"):
+            columns.encode(batch)
+        return
+    encoded = columns.encode(batch).to_pylist()
+    for message, octets in zip(drawn, encoded, strict=True):
+        again = Message() if octets is None else Message.decode(octets)
+        for name in present:
+            expected = getattr(message.properties or Properties(), name)
+            value = getattr(again.properties or Properties(), name)
+            assert (type(expected), expected) == (type(value), value)
+
+
+def test_text_ids_of_other_sources_are_strings() -> None:
+    decoded = columns.decode(
+        [Message(properties=Properties(message_id=ULong(1))).encode()], ["message_id"]
+    )
+    text = decoded["message_id"]
+    string = Message(properties=Properties(message_id="1")).encode()
+
+    assert [string] == columns.encode(pa.table({"message_id": ["1"]})).to_pylist()
+    assert [string] == columns.encode(pa.table({"message_id": text})).to_pylist()
+    assert [string] == columns.encode(
+        decoded.append_column("message_id_type", pa.array(["string"]))
+    ).to_pylist()
+
+
+@pytest.mark.parametrize("change", ["table", "renamed", "file", "typeless"])
+def test_identifiers_without_types_are_refused_after_conversions(
+    change: str, tmp_path: Path
+) -> None:
+    octets = Message(properties=Properties(message_id=ULong(1))).encode()
+    table = pa.table(columns.decode([octets], ["message_id", "body"]))
+    if change == "renamed":
+        table = table.rename_columns(["correlation_id", "body"])
+    elif change == "file":
+        parquet = pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(table, tmp_path / "ids.parquet")
+        table = parquet.read_table(tmp_path / "ids.parquet")
+    elif change == "typeless":
+        table = pa.table(columns.decode([octets])).drop_columns(["message_id_type"])
+
+    with pytest.raises(ValueError, match="was decoded without") as refusal:
+        columns.encode(table)
+
+    assert "add it with the value 'string'" in str(refusal.value)
 
 
 def test_plain_values_are_entries_of_the_closest_type() -> None:

@@ -17,6 +17,7 @@ from amqp10msg import (
     Header,
     Message,
     Properties,
+    ULong,
     encode_value,
     load_rules,
     validate,
@@ -274,6 +275,19 @@ def test_encode_accepts_map_entries(spark_session: Any) -> None:
     assert "x" == row["other"]
 
 
+def test_decoded_identifiers_keep_their_types(spark_session: Any) -> None:
+    octets = Message(properties=Properties(message_id=ULong(1))).encode()
+    df = spark.decode(
+        frame(spark_session, [octets]), columns=["message_id", "message_id_type"], keep=[]
+    )
+
+    (typed,) = rows(spark.encode(df))
+    (text,) = rows(spark.encode(spark_session.sql("select '1' message_id")))
+
+    assert octets == typed["wire"]
+    assert Message(properties=Properties(message_id="1")).encode() == text["wire"]
+
+
 def test_row_that_cannot_be_encoded_has_reason(spark_session: Any) -> None:
     df = spark_session.sql(
         "select id, if(id = 1, 'no number', '7') ttl, map('tenant', 'x') application_properties, "
@@ -504,6 +518,16 @@ def test_metrics_count_each_row_once(spark_session: Any) -> None:
         (
             lambda df: spark.encode(df.select("id")),
             "no column of the DataFrame is a field of messages",
+        ),
+        (
+            lambda df: spark.encode(spark.decode(df, columns=["message_id"])),
+            "message_id was decoded without message_id_type",
+        ),
+        (
+            lambda df: spark.encode(
+                spark.decode(df, columns=["message_id"]).selectExpr("message_id correlation_id")
+            ),
+            "correlation_id was decoded without correlation_id_type",
         ),
         (
             lambda df: spark.encode(spark.decode(df)),
