@@ -57,6 +57,25 @@ REFUSED = [
     ("compare - -", 2, "A and B cannot both be standard input"),
     (f"compare {X} {X} {X}", 2, "Got unexpected extra argument"),
     ("diff-profiles ff", 1, "amqp10msg: the argument: at byte 0: 0xFF is not a format code"),
+    *(
+        (
+            f"diff-profiles {options} {X}",
+            *(2, "amqp10msg diff-profiles: rabbitmq-4 has no other profile to compare with: name"),
+        )
+        for options in ("-p rabbitmq-4", "-p rabbitmq-4 --json", "-p rabbitmq-4 -p rabbitmq-4")
+    ),
+    *(
+        (
+            f"{command} {name} {X}",
+            *(2, f"'{name}' has rules, but no translation: use validate --profile {name}"),
+        )
+        for command in (
+            *("diff-profiles -p lossless -p", "translate --to 0-9-1 --profile"),
+            "migrate-check --profile",
+        )
+        for name in ("azure", "oasis")
+    ),
+    ("diff-profiles -p no -p lossless 00", 2, "'no' is not one of 'lossless'"),
     (f"filter --dialect oasis 'a = 1' {X}", 2, "--dialect requires --language sql"),
     *(
         (f"{command} empty", 1, "amqp10msg: the input contains no messages\n")

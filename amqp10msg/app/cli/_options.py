@@ -100,6 +100,23 @@ class LateHelpCommand(_LateHelp, click.Command):  # type: ignore[misc]  # an att
     """A command whose help is computed when it is shown."""
 
 
+class TranslationChoice(LateChoice):
+    """A click choice of translation profiles, which explains names of other profiles."""
+
+    def __init__(self) -> None:
+        super().__init__(translations)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name; click's errors, with advice for a profile that only has rules."""
+        if value not in self.choices and value in _validation_profiles():
+            self.fail(
+                f"{value!r} has rules, but no translation: use validate --profile {value}",
+                param,
+                ctx,
+            )
+        return super().convert(value, param, ctx)
+
+
 def format_option(
     *names: str, formats: Callable[[], Iterable[str]], **settings: Any
 ) -> Callable[[_C], _C]:

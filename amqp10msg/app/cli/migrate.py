@@ -23,11 +23,10 @@ from amqp10msg.app.cli._bridging import (
 )
 from amqp10msg.app.cli._live import LiveLine, events_logger, log_option, show_counts
 from amqp10msg.app.cli._options import (
-    LateChoice,
+    TranslationChoice,
     declared_options,
     given_options,
     number_option,
-    translations,
 )
 from amqp10msg.app.cli._output import is_terminal, print_error, safe
 from amqp10msg.net.bridge.options import RouteOptions
@@ -60,7 +59,7 @@ Examples:
 )
 @click.option(
     "--profile",
-    type=LateChoice(translations),
+    type=TranslationChoice(),
     metavar="NAME",
     show_default="rabbitmq-4.3",
     help="The translation to examine: a broker's, or lossless, the default of the bridge.",

@@ -15,12 +15,11 @@ import attrs
 import click
 
 from amqp10msg.app.cli._options import (
-    LateChoice,
+    TranslationChoice,
     color_option,
     messages_argument,
     output_option,
     target_option,
-    translations,
 )
 from amqp10msg.app.cli._output import (
     Sink,
@@ -93,7 +92,7 @@ Examples:
 @target_option
 @click.option(
     "--profile",
-    type=LateChoice(translations),
+    type=TranslationChoice(),
     metavar="PROFILE",
     show_default="lossless",
     help="The translation: lossless, which is exactly reversible, or a broker's. See the reference "
@@ -288,10 +287,10 @@ Examples:
     "-p",
     "--profile",
     "profiles",
-    type=LateChoice(translations),
+    type=TranslationChoice(),
     metavar="PROFILE",
     multiple=True,
-    help="Compare only this profile with others that are given; repeatable. All by default.",
+    help="Compare only this profile and the others that are named; repeat it. All by default.",
 )
 @click.option(
     "--all", "everything", is_flag=True, help="Also show the parts that are equal in all profiles."
@@ -322,6 +321,11 @@ def diff_profiles(
     """
     from amqp10msg.translate import PROFILES
 
+    if len({*profiles}) == 1:
+        raise click.UsageError(
+            f"{profiles[0]} has no other profile to compare with: name two profiles with -p, or "
+            "none for all"
+        )
     chosen = profiles or tuple(PROFILES)
     colored = use_color(color)
     failed = False
