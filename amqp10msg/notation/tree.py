@@ -49,9 +49,9 @@ class Node:
             key for a map value; ``descriptor``; or the index in a list, such as ``[0]``.
         code: the format code, 0 for a described value; None for an array element.
         encoding: the name of the encoding in the specification, such as ``str8-utf8``.
-        value: the decoded value of a primitive type. For a list, map or array, the number of
-            values; for a described value, the symbol of the section or composite, or None if it is
-            unknown; for ``elided``, the number of omitted values.
+        value: the decoded value of a primitive type, or its bytes if they are invalid. For a list,
+            map or array, the number of values; for a described value, the symbol of the section or
+            composite, or None if it is unknown; for ``elided``, the number of omitted values.
         content: the offset of the first child, after constructor, size and count; `end` for a
             primitive value.
         children: the contained values; for a described value, the descriptor and the value.
@@ -292,7 +292,8 @@ def _make_node(data: bytes, value: Value) -> Node:
         try:
             node.value = decode_value(bytes((row.code,)) + octets, limits=UNLIMITED)
         except DecodeError as error:
-            node.value = octets
+            # The bytes without the size, which is not part of the value.
+            node.value = octets[row.width :] if row.category == "variable" else octets
             node.error = error.reason
         return node
     size_end = value.offset + (not in_array) + row.width  # the offset after the size

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amqp10msg import (
@@ -254,6 +254,34 @@ def test_errors_have_text_and_position(octets: str, where: tuple[int, int], reas
     errors = [(node.offset, node.end) for node in tree.errors]
     assert where in errors
     assert any(reason in node.error for node in tree.errors if (node.offset, node.end) == where)
+
+
+@given(
+    st.sampled_from(["string", "symbol"]),
+    st.binary(max_size=300).filter(lambda octets: not octets.isascii()),
+    st.booleans(),
+    st.booleans(),
+)
+@example("symbol", "é".encode(), False, False)
+@example("string", b"\xc3\xff", True, False)
+@example("symbol", "é".encode(), False, True)
+def test_invalid_text_shows_its_bytes_without_the_size(
+    type_name: str, content: bytes, is_wide: bool, in_array: bool
+) -> None:
+    if type_name == "string":
+        content += b"\xff"
+    is_wide |= len(content) > 255
+    code = {"string": 0xA1, "symbol": 0xA3}[type_name] + 0x10 * is_wide
+    octets = len(content).to_bytes(4 if is_wide else 1, "big") + content
+    if in_array:
+        array = b"\0\0\0\x01" + bytes((code,)) + octets
+        octets = b"\xf0" + len(array).to_bytes(4, "big") + array
+    else:
+        octets = bytes((code,)) + octets
+
+    (node,) = parse_tree(b"\0\x53\x77" + octets).errors
+
+    assert (type_name, content) == (node.type, node.value)
 
 
 def test_parsing_continues_after_an_unreadable_part() -> None:
