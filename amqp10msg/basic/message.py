@@ -22,6 +22,7 @@ from amqp10msg.wire.errors import DecodeError, EncodeError, as_bytes, expect, wr
 from amqp10msg.wire.kernel.twin import AttributeSlots, FieldOutput
 from amqp10msg.wire.limits import UNLIMITED, Limits
 from amqp10msg.wire.reprs import with_bounded_repr
+from amqp10msg.wire.text import plural
 
 # The name of the constructor of BasicMessage that converts the properties of a library.
 _CONSTRUCTOR_BY_LIBRARY = {"pika": "from_pika", "pamqp": "from_pamqp"}
@@ -215,8 +216,8 @@ def _cut_header(reader: BasicReader, size: int) -> DecodeError:
     """Return the error for a content header of `size` bytes, which names its incomplete part."""
     name, start = next((name, start) for name, start, end in _HEADER_PARTS if size < end)
     error: DecodeError = reader.fault(
-        f"a content header has at least {_MIN_HEADER_SIZE} bytes, not {size}: its "
-        f"{name.replace('-', ' ')} is incomplete",
+        f"the content header is cut off after {plural(size, 'byte')}, in its "
+        f"{name.replace('-', ' ')}: it has at least {_MIN_HEADER_SIZE} bytes",
         start,
         "truncated",
     )

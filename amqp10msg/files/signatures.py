@@ -50,11 +50,15 @@ def split_content_header(octets: bytes) -> tuple[bytes, bytes]:
     """Split a 0-9-1 message into the payload of its content header frame, and its body.
 
     Raises:
-        DecodeError: the bytes are fewer than the header declares.
+        DecodeError: the header is cut off before its properties, or the bytes are fewer than it
+            declares.
     """
+    if len(octets) < _MIN_CONTENT_HEADER_BYTES:
+        from amqp10msg.basic import decode_content_header  # noqa: PLC0415  (rarely needed)
+
+        decode_content_header(octets)  # raises the error that names the incomplete part
     # Bytes 4 to 11 are the size of the body: all bytes before the body are the header.
-    has_size = len(octets) >= _MIN_CONTENT_HEADER_BYTES
-    size = int.from_bytes(octets[4:12], "big") if has_size else 0
+    size = int.from_bytes(octets[4:12], "big")
     if size > len(octets) - _MIN_CONTENT_HEADER_BYTES:
         raise DecodeError(
             f"the header declares a body of {size:,} bytes, but header and body have "

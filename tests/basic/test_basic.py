@@ -717,10 +717,19 @@ HEADER = encode_content_header(
 @pytest.mark.parametrize(
     "octets, path, text",
     [
-        *((HEADER[:size], "class-id", "its class id is incomplete") for size in (0, 1)),
-        *((HEADER[:size], "weight", "its weight is incomplete") for size in (2, 3)),
-        *((HEADER[:size], "body-size", "its body size is incomplete") for size in (4, 11)),
-        *((HEADER[:size], "property-flags", "its property flags is inc") for size in (12, 13)),
+        *((HEADER[:size], "class-id", f"cut off after {size} byte") for size in (0, 1)),
+        *(
+            (HEADER[:size], "weight", f"cut off after {size} bytes, in its weight: ")
+            for size in (2, 3)
+        ),
+        *(
+            (HEADER[:size], "body-size", f"cut off after {size} bytes, in its body size: ")
+            for size in (4, 11)
+        ),
+        *(
+            (HEADER[:size], "property-flags", f"cut off after {size} bytes, in its property flags")
+            for size in (12, 13)
+        ),
         (b"\0\x3d" + HEADER[2:], "class-id", "the class is 61, not basic"),
         (HEADER[:12] + b"\0\1" + HEADER[14:], "property-flags", "the property flags continue"),
         (HEADER[:12] + b"\0\2" + HEADER[14:], "property-flags", "unknown property flag"),

@@ -19,10 +19,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from amqp10msg import Limits, Message, Properties, columns, files, jobs
+from amqp10msg import DecodeError, Limits, Message, Properties, columns, files, jobs
 from amqp10msg.app.cli._input import Inputs
 from amqp10msg.atomic_files import write_whole
-from amqp10msg.basic import BasicMessage, BasicProperties, encode_content_header
+from amqp10msg.basic import (
+    BasicMessage,
+    BasicProperties,
+    decode_content_header,
+    encode_content_header,
+)
 from amqp10msg.files import Record, containers, stores, tables
 from amqp10msg.files.text import octets_of_hex
 from amqp10msg.jobs import parquet
@@ -92,6 +97,19 @@ def test_truncated_0_9_1_message_is_a_fault() -> None:
 
     assert ("0-9-1", octets) == (record.protocol, record.wire)
     assert "declares a body of 5 bytes, but header and body have 15" in record.fault
+
+
+@pytest.mark.parametrize("size", range(4, 14))
+def test_cut_content_header_names_its_incomplete_part(size: int) -> None:
+    octets = encode_content_header(BasicProperties(), 0)[:size]
+    with pytest.raises(DecodeError) as caught:
+        decode_content_header(octets)
+
+    (record,) = files.read_stream(io.BufferedReader(io.BytesIO(prefixed([octets]))), "prefixed")
+
+    assert ("0-9-1", octets) == (record.protocol, record.wire)
+    assert f"the content header is cut off after {size} bytes" in record.fault
+    assert str(caught.value) in record.fault
 
 
 @pytest.mark.parametrize(
