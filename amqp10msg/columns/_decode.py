@@ -21,6 +21,7 @@ from amqp10msg.columns._schema import (
     Plan,
     plan_of,
 )
+from amqp10msg.message import Message
 from amqp10msg.message.picks import Picker
 from amqp10msg.validation import Profile, ProfileName, has_unscreened_rules, profile_of
 from amqp10msg.wire.kernel import COMPILED
@@ -394,6 +395,11 @@ def _to_array(array: Any) -> Any:
     """Convert input of `decode` to a pyarrow Array or ChunkedArray; TypeError if not possible."""
     if isinstance(array, pa.Array):
         return array
+    if isinstance(array, bytes | bytearray | memoryview | Message):
+        raise TypeError(
+            f"expected several encoded messages, got one, of type {type(array).__name__}: pass "
+            + ("[message.encode()]" if isinstance(array, Message) else "[message]")
+        )
     if hasattr(array, "__arrow_c_array__"):
         return pa.array(array)
     if hasattr(array, "__arrow_c_stream__"):

@@ -372,3 +372,18 @@ def test_message_formats_are_an_argument() -> None:
         assert ([5, 5] if formats == 5 else pa.array(formats).to_pylist()) == found
     with pytest.raises(ValueError, match="one item per message, 2, got 1"):
         columns.decode(octets, message_format=[5])
+
+
+@pytest.mark.parametrize(
+    "message, advice",
+    [
+        (Message(b"x").encode(), r"bytes: pass \[message\]"),
+        (b"", r"bytes: pass \[message\]"),
+        (bytearray(Message(b"x").encode()), r"bytearray: pass \[message\]"),
+        (memoryview(Message(b"x").encode()), r"memoryview: pass \[message\]"),
+        (Message(b"x"), r"Message: pass \[message\.encode\(\)\]"),
+    ],
+)
+def test_one_message_instead_of_several_is_refused(message: Any, advice: str) -> None:
+    with pytest.raises(TypeError, match=f"several encoded messages, got one, of type {advice}"):
+        columns.decode(message)
