@@ -7,7 +7,7 @@ that Spark supports.
 from __future__ import annotations
 
 from array import array as numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -37,7 +37,7 @@ from amqp10msg.message.rules import profile_with_rules
 from amqp10msg.options import JobOptions, from_spark, names_in_spark, to_spark
 from amqp10msg.translate import Circumstances
 from amqp10msg.validation.rules import MAX_EXAMPLE_LENGTH, RuleCount
-from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.errors import DecodeError, wrong_type
 from amqp10msg.wire.limits import DEFAULT_LIMITS
 from amqp10msg.wire.reprs import encodable
 
@@ -106,6 +106,20 @@ def _read_rules(job: Job) -> str | None:
     return None if job.rules is None else Path(job.rules).read_text(encoding="utf-8")
 
 
+def _column_names(columns: str | Iterable[str] | None) -> tuple[str, ...] | None:
+    """Return a selection of columns as a tuple, or None for None; an attrs converter.
+
+    A str is the name of one column or of a set of columns, not an iterable of letters.
+    """
+    if columns is None:
+        return None
+    if isinstance(columns, str):
+        return (columns,)
+    if not isinstance(columns, Iterable):
+        raise wrong_type("columns", "names of columns", columns)
+    return tuple(columns)
+
+
 @attrs.frozen
 class Job:
     """The description of a job, which is sent to every worker.
@@ -113,9 +127,9 @@ class Job:
     Attributes:
         kind: one of `KINDS`.
         column: the column of the encoded messages.
-        columns: for ``decode``, the output columns, as in `amqp10msg.columns.decode`. None means
-            all columns except ``section_offsets``, which are useless without ``wire``. The column
-            ``error`` is null in good rows.
+        columns: for ``decode``, the output columns, as in `amqp10msg.columns.decode`: one name or
+            several, which become a tuple. None means all columns except ``section_offsets``, which
+            are useless without ``wire``. The column ``error`` is null in good rows.
         profile: for ``validate``, the validation profile; for ``decode``, the validation profile,
             or None to skip validation; for ``translate``, the translation profile.
         rules: for ``validate``, and for ``decode`` with a profile, the path of a Python file with
@@ -128,6 +142,7 @@ class Job:
 
     Raises:
         OSError: the file of `rules` cannot be read.
+        TypeError: `columns` is neither a str nor an iterable.
         ValueError: `kind` is not one of `KINDS`.
     """
 
@@ -136,7 +151,7 @@ class Job:
 
     kind: Kind = attrs.field(validator=_check_kind)
     column: str = "wire"
-    columns: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = attrs.field(default=None, converter=_column_names)
     profile: str | None = None
     to: str = "1.0"
     circumstances: Circumstances = attrs.field(factory=Circumstances)

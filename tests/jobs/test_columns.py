@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import assume, given
@@ -155,6 +156,23 @@ def test_named_set_selects_many_columns(name: str) -> None:
     expected = columns.decode(WIRES, name)
     shown = [one for one in expected.schema.names if not one.startswith("error_")]
     assert expected.select(shown).to_pylist() == good.to_pylist()
+
+
+@pytest.mark.parametrize("names", ["message_id", *columns.SETS])
+def test_one_name_and_a_list_of_it_select_the_same_columns(names: str) -> None:
+    one, several = Job("decode", columns=names), Job("decode", columns=[names])
+
+    assert (names,) == one.columns
+    assert one == several == Job.from_options(one.as_options())
+    good, _ = one.run(pa.record_batch({"wire": WIRES}), Stats())
+    expected = columns.decode(WIRES, names)
+    shown = [name for name in expected.schema.names if not name.startswith("error_")]
+    assert expected.select(shown).to_pylist() == good.to_pylist()
+
+
+def test_columns_that_are_no_names_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"columns.*names of columns"):
+        Job("decode", columns=cast("Any", 5))
 
 
 def test_map_entries_reach_output_files(tmp_path: Path) -> None:
