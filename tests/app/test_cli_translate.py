@@ -173,8 +173,62 @@ def test_profiles_that_all_refuse_a_message_do_not_agree(
     assert text in result.stdout
     assert "agree" not in result.stdout
     assert ('"amqp-1.0"' in result.stdout) == ("lossless" in profiles)
-    reason = "refused: properties.user-id: the user-id is not the connection's user; give the name"
+    reason = (
+        "refused: properties.user-id: the user-id 'somebody' is not the connection's user 'guest'"
+    )
     assert reason in " ".join(result.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "user_id, name, option",
+    [
+        (b"shop", "shop", "shop"),
+        (b"a b", "a b", "'a b'"),
+        ("é".encode(), "é", "'é'"),
+        (b"line\n", "line\\x0a", ""),
+        (b"x" * 81, f"{'x' * 80}…", ""),
+    ],
+)
+@pytest.mark.parametrize("source", ["1.0", "0-9-1"])
+def test_refused_user_id_is_named_with_the_option(
+    user_id: bytes, name: str, option: str, source: str
+) -> None:
+    command = translate_user_id(user_id, source)
+
+    refused = CliRunner().invoke(main, [*command, "--json"])
+    named = CliRunner().invoke(main, [*command, "--user", user_id.decode()])
+    skipped = CliRunner().invoke(main, [*command, "--user", ""])
+
+    assert (1, 0, 0) == (refused.exit_code, named.exit_code, skipped.exit_code)
+    advice = f"set --user {option}, or --user ''" if option else "set --user ''"
+    assert json.loads(refused.stdout)["error"] == (
+        f"properties.user-id: refused: the user-id '{name}' is not the connection's user 'guest': "
+        f"{advice} to skip the check"
+    )
+
+
+@pytest.mark.parametrize("user_id", [b"", b"\xff", b"a\0b"])
+@pytest.mark.parametrize("source", ["1.0", "0-9-1"])
+@pytest.mark.parametrize("user", ["guest", ""])
+def test_user_id_that_no_user_can_have_is_refused(user_id: bytes, source: str, user: str) -> None:
+    command = translate_user_id(user_id, source)
+
+    result = CliRunner().invoke(main, [*command, "--user", user, "--json"])
+
+    assert 1 == result.exit_code
+    assert json.loads(result.stdout)["error"] == (
+        "properties.user-id: refused: no user can have this name"
+    )
+
+
+def translate_user_id(user_id: bytes, source: str) -> list[str]:
+    """Return the arguments that translate a message of a protocol with a user-id."""
+    options = ["--profile", "rabbitmq-4.3", "--to"]
+    if source == "1.0":
+        return ["translate", *options, "0-9-1", Message(b"x", user_id=user_id).encode().hex()]
+    text = user_id.decode("utf-8", "surrogateescape")
+    octets = encode_content_header(BasicProperties(user_id=text), 1) + b"x"
+    return ["translate", *options, "1.0", octets.hex()]
 
 
 def test_many_messages_are_summarised() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from amqp10msg.app.inspector.reading import Item
     from amqp10msg.basic import BasicMessage
     from amqp10msg.message import Message
-    from amqp10msg.translate import Loss
+    from amqp10msg.translate import Loss, Translation
 
 # Minimum terminal width, in characters, for a table with a column for the reason.
 _MIN_WIDTH_FOR_REASONS = 120
@@ -62,7 +63,8 @@ def _sender_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--user",
             default="guest",
             show_default=True,
-            help="The user that the sender authenticated as at the broker.",
+            help="The user that the sender authenticated as at the broker; empty to skip the check "
+            "of the user-id.",
         ),
         click.option(
             "--routing-key",
@@ -401,14 +403,17 @@ def _refusal_line(result: dict[str, str]) -> Padding:
     from rich.text import Text
 
     reason = _without_repeated_verdict(result[_REFUSED_KEY])
-    hint = "; give the name of the connection's user with --user" if "'s user" in reason else ""
-    return Padding(Text(f"refused: {reason}{hint}", style="red"), (0, 0, 0, 5), expand=False)
+    return Padding(Text(f"refused: {reason}", style="red"), (0, 0, 0, 5), expand=False)
 
 
 # Translation.
 
 # A profile that refuses the message has the result {_REFUSED_KEY: reason}.
 _REFUSED_KEY = "refused"
+# The end of the reason if a message has the user-id of another user.
+_FOREIGN_USER_ID = "the user-id is not the connection's user"
+# The maximum length of a user-id in an error, in characters.
+_MAX_USER_ID_LENGTH = 80
 # The maximum length of a value in JSON, in characters. All values are shorter, so none is cut.
 _UNLIMITED_LENGTH = 1 << 30
 
@@ -499,7 +504,7 @@ def _translate_bytes(
     item: Item, target: str, default_address: tuple[str, str], options: dict[str, Any]
 ) -> tuple[dict[str, Any], tuple[Loss, ...]]:
     """Translate one message. Return its JSON object and the losses."""
-    from amqp10msg.app.inspector.protocols import encode_message, is_basic, translate
+    from amqp10msg.app.inspector.protocols import encode_message, is_basic
     from amqp10msg.files.signatures import SECTION_START
     from amqp10msg.wire.errors import DecodeError
 
@@ -508,7 +513,7 @@ def _translate_bytes(
         raise DecodeError("the message is AMQP 0-9-1 already: use --to 1.0", 0)
     if to_amqp10 and not is_basic(item) and SECTION_START.match(item.data):
         raise DecodeError("the message is AMQP 1.0 already: use --to 0-9-1", 0)
-    translation = translate(_read_item(item, default_address, basic=to_amqp10), **options)
+    translation = _translate(_read_item(item, default_address, basic=to_amqp10), **options)
     message = translation.message
     record: dict[str, Any] = {"raw": encode_message(message).hex()}
     if not to_amqp10:
@@ -517,6 +522,49 @@ def _translate_bytes(
         published = {name: getattr(message, name) for name in names}
         record |= published if any(published.values()) else {}
     return record, translation.losses
+
+
+def _translate(
+    message: BasicMessage | Message, profile: str, user: str, *, strict: bool = False
+) -> Translation[Any]:
+    """Translate a message; an empty `user` skips the check of the user-id.
+
+    Raises:
+        TranslationError: the profile refuses the message. If its user-id is not `user`, the reason
+            names both and the option.
+    """
+    from amqp10msg.app.inspector.protocols import translate
+    from amqp10msg.wire.errors import TranslationError
+
+    try:
+        return translate(message, profile, strict=strict, user=user or None)
+    except TranslationError as error:
+        if not error.reason.endswith(_FOREIGN_USER_ID):
+            raise
+        try:
+            translate(message, profile, strict=strict, user=None)
+        except TranslationError as other:
+            # Without the check of the user, the name itself may be refused.
+            if other.path == error.path:
+                raise other from None
+        reason = error.reason.removesuffix(_FOREIGN_USER_ID) + _explain_user_id(message, user)
+        raise TranslationError(error.path, reason, delivered=error.delivered) from None
+
+
+def _explain_user_id(message: BasicMessage | Message, user: str) -> str:
+    """Return why the user-id of a message is refused, and the value of --user that accepts it."""
+    from amqp10msg.wire.reprs import readable, shortened
+
+    user_id: Any = None if message.properties is None else message.properties.user_id
+    if isinstance(user_id, bytes):
+        user_id = user_id.decode("utf-8", "surrogateescape")
+    name = shortened(safe(user_id), _MAX_USER_ID_LENGTH)
+    # A name that is cut or escaped is not the value for the option.
+    advice = f"set --user {shlex.quote(name)}, or --user ''" if name == user_id else "set --user ''"
+    return (
+        f"the user-id '{name}' is not the connection's user '{safe(readable(user))}': "
+        f"{advice} to skip the check"
+    )
 
 
 def _read_item(
@@ -537,7 +585,7 @@ def _translate_with_profiles(
         ({profile: result}, fault). A result is {path: value as text}, or {_REFUSED_KEY: reason}.
         The fault explains why the message cannot be read, and is empty otherwise.
     """
-    from amqp10msg.app.inspector.protocols import is_basic, translate
+    from amqp10msg.app.inspector.protocols import is_basic
     from amqp10msg.translate.account import format_value, parts_of
     from amqp10msg.wire.errors import DecodeError, TranslationError
 
@@ -550,7 +598,7 @@ def _translate_with_profiles(
     results = {}
     for name in profiles:
         try:
-            translated = translate(message, name, user=user).message
+            translated = _translate(message, name, user).message
             results[name] = {
                 path: format_value(value, _UNLIMITED_LENGTH) for path, value in parts_of(translated)
             }

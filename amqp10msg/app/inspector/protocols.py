@@ -75,7 +75,11 @@ def read_message(item: Item) -> Message:
 
 
 def translate(
-    message: BasicMessage | Message, profile: str, *, strict: bool = False, user: str = "guest"
+    message: BasicMessage | Message,
+    profile: str,
+    *,
+    strict: bool = False,
+    user: str | None = "guest",
 ) -> Translation[Any]:
     """Translate a message from 0-9-1 to 1.0 or back.
 
@@ -83,7 +87,8 @@ def translate(
         message: the message, of either protocol.
         profile: a name of `amqp10msg.translate.PROFILES`.
         strict: refuse a message if data of its sender would be lost permanently.
-        user: the name with which the sender authenticated at the broker.
+        user: the name with which the sender authenticated at the broker; None to skip the check of
+            the user-id.
 
     Raises:
         TranslationError: the profile refuses the message.
