@@ -59,6 +59,15 @@ terminus_address = Annotated[Any, WireType("*", requires="address")]
 filter_set = Annotated[dict[Any, Any], WireType("map", "filter-set")]
 
 
+def _filter_map(value: Mapping[Any, Any] | None) -> Any:
+    """Return the map of a `FilterSet`, and any other value unchanged; an attrs converter."""
+    if isinstance(value, dict | None):
+        return value
+    from amqp10msg.delivery.filters import FilterSet  # noqa: PLC0415  (rarely needed)
+
+    return value.to_map() if isinstance(value, FilterSet) else value
+
+
 class Terminus:
     """The base class of sources and targets."""
 
@@ -87,7 +96,8 @@ class Source(Terminus):
         dynamic: whether the node is created on request.
         dynamic_node_properties: properties of the dynamic node, see `NodeProperties`.
         distribution_mode: ``move``, ``copy`` or an extension.
-        filter: filters by symbol, each a described value or None.
+        filter: filters by symbol, each a described value or None. A `FilterSet` is converted to
+            such a map.
         default_outcome: the outcome of deliveries that are settled without an outcome.
         outcomes: symbolic descriptors of the outcomes that a receiver can choose.
         capabilities: extensions that the sender supports or desires.
@@ -100,7 +110,7 @@ class Source(Terminus):
     dynamic: boolean = False
     dynamic_node_properties: fields | None = None
     distribution_mode: distribution_mode | None = None
-    filter: filter_set | None = None
+    filter: filter_set | None = attrs.field(default=None, converter=_filter_map)
     default_outcome: any_outcome | None = None
     outcomes: symbols = ()
     capabilities: symbols = ()

@@ -6,7 +6,7 @@ import copy
 import pickle
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -259,6 +259,21 @@ def test_limits_reach_every_filter() -> None:
 
 
 # Sets.
+
+
+def test_source_accepts_a_filter_set_and_its_map() -> None:
+    filters = FilterSet({"s": Selector("a = 1"), "none": None})
+    by_map = Source(address="q", filter=filters.to_map())
+    assigned = Source(address="q")
+    assigned.filter = cast("Any", filters)
+
+    for source in (Source(address="q", filter=filters), assigned):
+        assert by_map == source
+        assert dict is type(source.filter)
+        assert encode_composite(by_map) == encode_composite(source)
+        assert filters == parse(source.filter)
+    with pytest.raises(EncodeError, match="map with symbols as keys"):
+        encode_composite(Source(filter=cast("Any", [Selector("a = 1")])))
 
 
 def test_the_filters_of_a_source() -> None:

@@ -77,7 +77,7 @@ class FilterSet(Mapping[str, Filter | None]):
     """Filters by name: a message passes if it passes every filter (Part 3, 3.5.8).
 
         filters = FilterSet({"jms-selector": Selector("a = 1"), "no-local": NoLocal()})
-        source = Source(address="orders", filter=filters.to_map())
+        source = Source(address="orders", filter=filters)
 
     A mapping of names to filters. Every message passes a filter that is None.
 
@@ -194,7 +194,10 @@ class FilterSet(Mapping[str, Filter | None]):
         return {name: entry for name, entry in self._named_filters() if not entry.supported}
 
     def to_map(self) -> dict[Symbol, Any]:
-        """Return the map for the field `filter` of a source: described values by name."""
+        """Return the map for the field `filter` of a source: described values by name.
+
+        A `Source` calls it for a filter set.
+        """
         return {
             Symbol(name): None if entry is None else entry.to_described()
             for name, entry in self.filters.items()
