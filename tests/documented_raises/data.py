@@ -240,6 +240,7 @@ _DAMAGED_MANIFEST = Elsewhere(
 JOBS: Rows = {
     "jobs.Job": {
         "OSError": lambda: _jobs().Job("validate", rules="no-such-file.py"),
+        "TypeError": lambda: _jobs().Job("decode", columns=5),
         "ValueError": lambda: _jobs().Job("decod"),
     },
     "jobs.Job.as_options": {
