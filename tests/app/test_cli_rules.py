@@ -73,7 +73,7 @@ def test_words_find_rules_and_sentences() -> None:
 
 @pytest.mark.parametrize(
     "name, hint",
-    [("body-mising", "did you mean 'body-missing'?"), ("3.9", "no rule, clause or sentence")],
+    [("body-mising", "did you mean 'body-missing'?"), ("3.9", "no rule or sentence matches '3.9'")],
 )
 def test_unknown_names_are_refused(name: str, hint: str) -> None:
     result = CliRunner().invoke(main, ["rules", name])

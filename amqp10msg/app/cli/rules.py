@@ -37,9 +37,10 @@ def rules(names: tuple[str, ...], as_json: bool) -> int:
     """Show rules, with the words of the specification.
 
     NAMES are rules that validate prints, such as body-missing; clauses, such as 3.2.4 for Part 3,
-    3.2.4, with the clauses below them; or words of the specification, such as durable. Sentences
-    that have no rule are shown, too, with the reason. Without NAMES, all rules are listed, one per
-    line.
+    3.2.4, with the clauses below them; or words of the specification, such as durable. The
+    sentences of Part 3, 3.2 and 3.5 that have no rule are shown, too, with the reason; the page
+    "Sentence by sentence" of the documentation has those of other clauses. Without NAMES, all rules
+    are listed, one per line.
     """
     if names:
         entries = [entry for name in names for entry in _entries_named(name)]
@@ -76,7 +77,10 @@ def _require(entries: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
     if not entries:
         similar = get_close_matches(name, [entry.get("rule", "") for entry in _all_entries()], 1)
         hint = f" (did you mean {similar[0]!r}?)" if similar else ""
-        raise click.UsageError(f"no rule, clause or sentence matches {name!r:.60}{hint}")
+        raise click.UsageError(
+            f"no rule or sentence matches {name!r:.60}{hint}: only Part 3, 3.2 and 3.5 are known "
+            'here, and "Sentence by sentence" in the documentation has the rest of Part 3'
+        )
     return entries
 
 
