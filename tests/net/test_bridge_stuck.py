@@ -34,6 +34,17 @@ def reports(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
     return [one.fields for one in found]  # type: ignore[attr-defined]
 
 
+def test_full_target_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        counts = moved([b"1", b"2", b"3"], {0: 3, 1: 2})
+
+    assert Counter(nacked=5) == counts.refused
+    found = [one for one in caplog.records if getattr(one, "event", "") == "target-full"]
+    assert ["nacked"] == [one.fields["reason"] for one in found]  # type: ignore[attr-defined]
+    page = as_html([], {"r": counts})
+    assert "Refused by the target: r" in page
+
+
 def moved(bodies: list[bytes], refused: dict[int, int], **how: Any) -> Statistics:
     """Move messages to a target that refuses each message for a number of times.
 

@@ -30,6 +30,8 @@ _FULL_TARGET_OUTCOMES = {"nacked", "full"}
 #: Refusals by a full target after which a message is reported, because it may be too large for the
 #: target. With the default backoff, they take about 25 seconds.
 _STUCK_TRIES = 12
+#: Minimum time between two log events about a full target, in seconds.
+_FULL_LOG_INTERVAL = 60.0
 
 
 class MissingTarget:
@@ -120,6 +122,7 @@ class Refusals:
         self._on_retry_due = on_retry_due
         self.missing_target = MissingTarget(context.target, context.options, context.log)
         self._largest_accepted = 0  # size in bytes of the largest message that the target accepted
+        self._full_logged_at: float | None = None
         self.quarantine_queue: QuarantineQueue | None = None
         if context.options.quarantine_queue is not None:
             self.quarantine_queue = QuarantineQueue(
@@ -174,8 +177,10 @@ class Refusals:
         patient = options.patience is None or now - delivery.first_refused_at < options.patience
         if delivery.attempts >= options.attempts or not patient:
             return False
-        if outcome.kind in _FULL_TARGET_OUTCOMES and delivery.tries >= _STUCK_TRIES:
-            self._report_stuck(delivery, outcome)
+        if outcome.kind in _FULL_TARGET_OUTCOMES:
+            self._log_full(outcome, now)
+            if delivery.tries >= _STUCK_TRIES:
+                self._report_stuck(delivery, outcome)
         due = now + backoff_delay(options, delivery.tries - 1)
         self._context.unsettled.pending.hold(delivery, due)
         loop.call_at(due, self._on_retry_due)
@@ -184,6 +189,15 @@ class Refusals:
     def note_accepted(self, size: int) -> None:
         """Record that the target accepted a message of `size` bytes."""
         self._largest_accepted = max(self._largest_accepted, size)
+
+    def _log_full(self, outcome: Outcome, now: float) -> None:
+        """Log that the target is full, at most once in `_FULL_LOG_INTERVAL`."""
+        if self._full_logged_at is None or now - self._full_logged_at >= _FULL_LOG_INTERVAL:
+            self._full_logged_at = now
+            why = outcome.description or outcome.condition or "no reason is given"
+            self._context.log(
+                "target-full", logging.WARNING, reason=outcome.kind, why=f"{why}; retried"
+            )
 
     def _report_stuck(self, delivery: SourceDelivery, outcome: Outcome) -> None:
         """Log a message that a full target keeps refusing, if it may be too large for the target.

@@ -181,6 +181,14 @@ def route_parts(name: str, stats: Statistics) -> list[Part]:
     if stats.stuck:
         columns = {"messages": "n", "meaning": ""}
         parts.append(table(f"Refused many times: {name}", columns, [(f"{stats.stuck:,}", _STUCK)]))
+    if stats.refused:
+        refusals = [
+            (reason, f"{count:,}", REASONS.get(reason, ""))
+            for reason, count in stats.refused.most_common()
+        ]
+        columns = {"reason": "", "refusals": "n", "meaning": ""}
+        note = "Most refusals are retried, so a message may be refused more than once."
+        parts.append(table(f"Refused by the target: {name}", columns, refusals, note, most=None))
     if stats.losses:
         rows = [(path, action, f"{n:,}") for (path, action), n in stats.losses.most_common()]
         columns = {"path": "", "action": "", "messages": "n"}
