@@ -53,7 +53,7 @@ def filled_stream() -> Iterator[tuple[Any, str]]:
     with channels() as channel:
         import pika  # noqa: PLC0415  (an extra)
 
-        # RabbitMQ 3 has no address of 1.0 for a name that is not ASCII.
+        # Over AMQP 1.0, RabbitMQ 3 cannot address a queue whose name is not ASCII.
         version = str(channel.connection._impl.server_properties["version"])
         name = f"amqp10msg,{uuid.uuid4()}/{'o' if version.startswith('3.') else 'ö'}"
         channel.queue_declare(name, durable=True, arguments={"x-queue-type": "stream"})

@@ -167,7 +167,7 @@ class _Interface:
 
 
 def _read_interface(order: str, body: bytes) -> _Interface:
-    """Parse the body of an interface block and the options for its times."""
+    """Parse an interface block: its link-layer type, and the options for the clock."""
     clock: dict[str, int] = {}
     offset = 8
     while offset + 4 <= len(body):

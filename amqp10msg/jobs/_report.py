@@ -62,7 +62,7 @@ class Run:
 
     @property
     def loss_heading(self) -> str:
-        """The heading of a table of losses. The profile lossless carries what it cannot map."""
+        """The heading of the table of losses: for lossless, also of carried values."""
         return "Lost or carried" if self.profile == "lossless" else "Lost"
 
     @property

@@ -32,7 +32,7 @@ def _value_counts(array: Any) -> Iterator[tuple[Any, int]]:
 
 
 def _hours_of(microseconds: Any) -> Any:
-    """Return times in whole hours, rounded towards zero."""
+    """Convert microseconds to whole hours. Negative times are rounded up, towards zero."""
     return pc.divide(microseconds, _HOUR_MICROSECONDS)
 
 

@@ -137,7 +137,7 @@ def test_filter_skips_messages_of_a_file(server: Server) -> None:
 
 
 def odd_predicate(message: Message | BasicMessage) -> bool:
-    """Accept some messages, change what it tests, and fail for others."""
+    """Pass messages with a message-id, remove the id, and fail without properties."""
     if message.properties is None:
         raise KeyError("properties")
     was_set = message.properties.message_id is not None

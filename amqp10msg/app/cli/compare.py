@@ -238,7 +238,7 @@ class _Candidate:
 
 
 def _content_digest(octets: bytes) -> bytes | None:
-    """Return a digest of the content of a message; None if no notation can express it."""
+    """Return a digest of a message in typed JSON; None if it cannot be written in typed JSON."""
     from amqp10msg import notation
     from amqp10msg.files.recognition import decode_whole
 
@@ -285,9 +285,9 @@ def _match_messages(
             yield _Match(None, candidate.item, original=candidate.original)
 
 
-#: The functions that return a key of a message, by which it is matched in the given way. The key
-#: None is not matched. A message with an id is matched by nothing else. Each message that cannot
-#: be read is reported by itself.
+#: The ways to match messages, in this order: messages of A and B with the same key are matched,
+#: unless the key is None. A message with an id is matched by its id only, and a message that cannot
+#: be read by nothing.
 _KEYS: tuple[tuple[Callable[[_Candidate], object], str], ...] = (
     (lambda one: None if one.message_id is None else (one.message_id, one.exact), "message-id"),
     (lambda one: one.message_id, "message-id"),
