@@ -13,14 +13,14 @@ T = TypeVar("T")
 _Default = TypeVar("_Default")
 
 # Maximum number of characters of an unknown name to compare with the valid names.
-_MAX_NAME = 80
+_MAX_COMPARED_NAME_LENGTH = 80
 
 #: The exchange types that need no plugin.
 EXCHANGE_TYPES = ("direct", "fanout", "topic", "headers")
 #: The named offsets of a stream. ``last`` is the beginning of its last chunk.
-STREAM_PLACES = ("first", "last", "next")
+NAMED_STREAM_OFFSETS = ("first", "last", "next")
 #: A time interval in RabbitMQ's notation.
-INTERVAL = re.compile(r"[0-9]+[YMDhms]")
+INTERVAL_PATTERN = re.compile(r"[0-9]+[YMDhms]")
 #: The annotation (in 0-9-1, the header) with the offset of a message in its stream.
 STREAM_OFFSET = "x-stream-offset"
 #: The annotation or header with the filter value of a message in a stream.
@@ -63,7 +63,7 @@ def unknown_name(kind: str, name: object, names: Iterable[str]) -> str:
     from difflib import get_close_matches  # noqa: PLC0415  (only errors need it)
 
     valid = list(names)
-    similar = get_close_matches(str(name)[:_MAX_NAME], valid, 1)
+    similar = get_close_matches(str(name)[:_MAX_COMPARED_NAME_LENGTH], valid, 1)
     hint = f" (did you mean {similar[0]!r}?)" if similar else ""
     return f"unknown {kind} {name!r:.80}{hint}: use one of {', '.join(valid)}"
 
@@ -228,7 +228,7 @@ def stream_start(text: str) -> str | int | None:
     """
     if text.isascii() and text.isdecimal():
         return int(text)
-    return text if text in STREAM_PLACES or INTERVAL.fullmatch(text) else None
+    return text if text in NAMED_STREAM_OFFSETS or INTERVAL_PATTERN.fullmatch(text) else None
 
 
 def translations() -> dict[str, str]:

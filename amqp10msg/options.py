@@ -21,7 +21,7 @@ T = TypeVar("T")
 #: Default maximum of options, for seconds (about 31 years), and for counts.
 _MAX_SECONDS, _MAX_COUNT = 1e9, 1 << 60
 #: The accepted types of each non-numeric kind of option, and their name in errors.
-_TYPES: Mapping[type, tuple[tuple[type, ...], str]] = {
+_ACCEPTED_TYPES: Mapping[type, tuple[tuple[type, ...], str]] = {
     bool: ((bool,), "true or false"),
     str: ((str,), "text"),
     Path: ((str, PathLike), "a path"),
@@ -70,7 +70,7 @@ class Option:
         if self.kind in {int, float}:
             self._check_number(name, value)
             return
-        types, words = _TYPES[self.kind]
+        types, words = _ACCEPTED_TYPES[self.kind]
         if not isinstance(value, types) or (self.kind is tuple and isinstance(value, str)):
             raise TypeError(f"{name} must be {words}, not {type(value).__name__}")
         if self.choices and value not in self.choices:

@@ -24,7 +24,7 @@ from amqp10msg.basic import (
     encode_properties,
 )
 from amqp10msg.translate import to_basic
-from amqp10msg.translate.residual import NAME
+from amqp10msg.translate.residual import RESIDUAL_NAME
 
 
 def octets_of(basic: BasicMessage) -> tuple[Any, ...]:
@@ -96,7 +96,7 @@ def with_added(
 
 def carries(basic: BasicMessage) -> bool:
     table = basic.properties.headers
-    return table is not None and NAME in table
+    return table is not None and RESIDUAL_NAME in table
 
 
 def in_sequence(message: Message) -> BasicMessage:

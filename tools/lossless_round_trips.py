@@ -45,7 +45,7 @@ from odd_messages import basic_message, sections, written
 from amqp10msg import AmqpError, DecodeError, Message
 from amqp10msg.basic import BasicMessage, encode_properties
 from amqp10msg.translate import Loss, TranslationError, as_published, to_amqp10, to_basic
-from amqp10msg.translate.residual import NAME
+from amqp10msg.translate.residual import RESIDUAL_NAME
 from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE_PROPERTY
 
 #: How a message leaves the queue: at first delivery, when it was given back, or as a dead letter.
@@ -338,7 +338,7 @@ def decoded(octets: bytes) -> Message:
 
 def is_named(path: str, losses: tuple[Loss, ...]) -> bool:
     """Whether a loss names a part that differs, or what it is a part of."""
-    if path == f"headers['{NAME}']":  # there because of what it carries
+    if path == f"headers['{RESIDUAL_NAME}']":  # there because of what it carries
         return any(loss.action == "carried" for loss in losses)
     if path == "properties.expiration" and any(loss.path == "header.ttl" for loss in losses):
         return True
@@ -378,7 +378,7 @@ def messages(seed: int, count: int) -> Iterator[Message]:
         if drawn.random() < 0.2:
             message = to_amqp10(basic_message(drawn)).message
             # With a residual it becomes that message again, whatever a broker thinks of it.
-            if NAME in (message.message_annotations or {}):
+            if RESIDUAL_NAME in (message.message_annotations or {}):
                 continue
         else:
             try:

@@ -25,8 +25,8 @@ from amqp10msg.columns._variant import VariantSizeError, section_variant, varian
 from amqp10msg.composite import rows
 from amqp10msg.message import Message
 from amqp10msg.notation import to_typed
-from amqp10msg.sections import BODY_CODES, KIND_OF, KINDS, SPECS, Header, Properties
-from amqp10msg.sections.parts import FIELD_NAMES, PartOf, kind_of, parts_of
+from amqp10msg.sections import BODY_CODES, KIND_BY_CODE, KINDS, SPECS, Header, Properties
+from amqp10msg.sections.parts import FIELD_NAMES, ScannedSection, kind_of, parts_of
 from amqp10msg.validation import RULES, Profile, first_fault, rule_of, validate
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import DecodeError, EncodeError
@@ -158,7 +158,7 @@ def _add_body(cells: dict[str, Any], body: Any, body_codes: list[int], columns: 
     """
     if not body_codes:
         return
-    kind = KIND_OF[body_codes[0]]
+    kind = KIND_BY_CODE[body_codes[0]]
     cells["body_kind"] = kind.name
     cells["body_sections"] = len(body_codes)
     sections = [] if body is None else body if isinstance(body, list) else [body]
@@ -185,13 +185,13 @@ def _add_body(cells: dict[str, Any], body: Any, body_codes: list[int], columns: 
 
 def _decode_needed_sections(
     octets: bytes, needs: frozenset[int], limits: Limits
-) -> tuple[Message, list[PartOf]]:
+) -> tuple[Message, list[ScannedSection]]:
     """Decode the sections in `needs`; return a message, and the offsets of all sections."""
     octets = kernel.octets_of(octets, limits)
     reader = kernel.Reader(octets, 0, limits)
     sections: dict[int, Any] = {}
     body: list[Any] = []
-    parts: list[PartOf] = []
+    parts: list[ScannedSection] = []
     last = -1
     try:
         while reader.pos < len(octets):

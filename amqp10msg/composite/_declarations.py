@@ -110,7 +110,7 @@ FIELD_NAMES: dict[int | str, tuple[str, tuple[str, ...]]] = {}
 
 # The composites that modules of `delivery` declare: by module, their names by numeric descriptor.
 # Looking up one of these descriptors imports its module, so decoding depends on no earlier import.
-_MODULES: dict[str, dict[int, str]] = {
+_COMPOSITES_BY_MODULE: dict[str, dict[int, str]] = {
     "states": {
         0x23: "received",
         0x24: "accepted",
@@ -133,11 +133,11 @@ _MODULES: dict[str, dict[int, str]] = {
     },
 }
 #: A symbolic descriptor consists of an optional domain, the composite's name and its source type.
-_SYMBOL = re.compile(r"(?:[!-~]+:)?[!-9;-~]+:[!-9;-~]+")
+_SYMBOLIC_DESCRIPTOR_PATTERN = re.compile(r"(?:[!-~]+:)?[!-9;-~]+:[!-9;-~]+")
 #: The module that declares a composite, by numeric and symbolic descriptor.
-_DECLARED_IN: dict[int | str, str] = {
+_DECLARING_MODULE: dict[int | str, str] = {
     key: f"amqp10msg.delivery.{module}"
-    for module, names in _MODULES.items()
+    for module, names in _COMPOSITES_BY_MODULE.items()
     for code, name in names.items()
     for key in (code, f"amqp:{name}:list")
 }
@@ -168,7 +168,7 @@ def composite(
     expect(provides, tuple, "the argument provides of a composite", "a tuple of str")
     for archetype in provides:
         expect(archetype, str, "the argument provides of a composite", "a tuple of str")
-    if not _SYMBOL.fullmatch(symbol):
+    if not _SYMBOLIC_DESCRIPTOR_PATTERN.fullmatch(symbol):
         raise ValueError(
             f"the symbol of a composite is domain:name:list in ASCII, not {symbol!r:.80}"
         )
@@ -180,8 +180,8 @@ def composite(
         if not isinstance(cls, type):
             raise wrong_type("@composite", "a class", cls)
         reserved = {
-            _DECLARED_IN.get(code, cls.__module__),
-            _DECLARED_IN.get(symbol, cls.__module__),
+            _DECLARING_MODULE.get(code, cls.__module__),
+            _DECLARING_MODULE.get(symbol, cls.__module__),
         }
         if cls in BY_CLASS:
             raise TypeError(f"{cls.__name__} is registered already, as {BY_CLASS[cls].symbol}")
@@ -241,7 +241,7 @@ def _check_name(symbol: str, module: str) -> None:
     name = symbol.split(":")[-2]
     other = next((entry for entry in COMPOSITES.values() if entry.name == name), None)
     owner = other.symbol if other is not None else f"amqp:{name}:list"
-    if other is not None or _DECLARED_IN.get(owner, module) != module:
+    if other is not None or _DECLARING_MODULE.get(owner, module) != module:
         raise TypeError(
             f"the name {name!r} of {symbol} is registered already, by {owner}: choose another name"
         )
@@ -395,7 +395,7 @@ def find_composite(key: int | str) -> Composite | None:
 
     Imports the module that declares it, if necessary.
     """
-    module = _DECLARED_IN.get(key)
+    module = _DECLARING_MODULE.get(key)
     if key not in COMPOSITES and module is not None:
         importlib.import_module(module)
     return COMPOSITES.get(key)
@@ -403,7 +403,7 @@ def find_composite(key: int | str) -> Composite | None:
 
 def named_composite(name: str) -> Composite | None:
     """Return the registered composite with this name, such as ``accepted``, or None."""
-    for module in {*_DECLARED_IN.values()}:
+    for module in {*_DECLARING_MODULE.values()}:
         importlib.import_module(module)
     return next((entry for entry in COMPOSITES.values() if entry.name == name), None)
 

@@ -55,8 +55,8 @@ from amqp10msg.message._flat import (
 from amqp10msg.message.templates import TemplatePlan
 from amqp10msg.sections import (
     BARE_CODES,
-    KIND_OF,
-    SPEC_OF,
+    KIND_BY_CODE,
+    SPEC_BY_CODE,
     AmqpSequence,
     AmqpValue,
     ApplicationProperties,
@@ -322,7 +322,7 @@ class Message(kernel.Record):
                     write(writer, BODY_SPECS[type(part)], part)
             section = getattr(self, kind.attribute)
             if section is not None:
-                write(writer, SPEC_OF[kind.code], section)
+                write(writer, SPEC_BY_CODE[kind.code], section)
         return writer.finish()
 
     def _encode_changes(self, wire: bytes) -> bytes:
@@ -381,7 +381,7 @@ class Message(kernel.Record):
                 section = by_code[code]
             if section is None or type(section) is AmqpMap:
                 section = value_at(encoded, start, end)
-            pairs.append((KIND_OF[code].name if code >= 0 else "unknown", section))
+            pairs.append((KIND_BY_CODE[code].name if code >= 0 else "unknown", section))
         return pairs
 
     def _canonical(self) -> bytes:

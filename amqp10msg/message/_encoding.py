@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 from amqp10msg.sections import (
     BODY_CODES,
     BODY_KINDS,
-    KIND_OF,
+    KIND_BY_CODE,
     KINDS,
-    SPEC_OF,
+    SPEC_BY_CODE,
     AmqpSequence,
     AmqpValue,
     Data,
@@ -29,7 +29,7 @@ from amqp10msg.wire.primitives import HEAD_SIZES, AmqpMap, Array, Described, ULo
 Body: TypeAlias = Data | AmqpSequence | AmqpValue | list[Data] | list[AmqpSequence]
 
 #: The kernel's description of each body section, by its class.
-BODY_SPECS = {kind.cls: SPEC_OF[kind.code] for kind in BODY_KINDS}
+BODY_SPECS = {kind.cls: SPEC_BY_CODE[kind.code] for kind in BODY_KINDS}
 
 
 def to_body(body: Any) -> Body | None:
@@ -74,7 +74,7 @@ def body_sections(body: Any, lenient: bool) -> list[Any]:
 def encoded(kind: SectionKind, section: Any, lenient: bool) -> bytes:
     """Return the encoding of one section."""
     writer = kernel.Writer(lenient)
-    write(writer, SPEC_OF[kind.code], section)
+    write(writer, SPEC_BY_CODE[kind.code], section)
     return writer.finish()
 
 
@@ -153,8 +153,8 @@ def encode_changes(sections: dict[int, Any], body: list[Any], wire: bytes, lenie
         old_body = [part for part in parts if part[0] in BODY_CODES]
     body_starts = {part[1] for part in old_body}
     is_body_kept = len(old_body) == len(body) and all(
-        type(section) is KIND_OF[part[0]].cls
-        and _is_unchanged(lenient, KIND_OF[part[0]], section, wire, part)
+        type(section) is KIND_BY_CODE[part[0]].cls
+        and _is_unchanged(lenient, KIND_BY_CODE[part[0]], section, wire, part)
         for part, section in zip(old_body, body, strict=True)
     )
     # The encoded sections that `wire` does not contain, by their position in a message.
@@ -165,7 +165,7 @@ def encode_changes(sections: dict[int, Any], body: list[Any], wire: bytes, lenie
     }
     if body and not is_body_kept:
         new[_BODY_ORDER] = [
-            encoded(KIND_OF[BODY_SPECS[type(part)].code], part, lenient) for part in body
+            encoded(KIND_BY_CODE[BODY_SPECS[type(part)].code], part, lenient) for part in body
         ]
     out: list[bytes] = []
     attribute_parts = parts_of_attributes(lenient, wire, parts)
@@ -177,7 +177,7 @@ def encode_changes(sections: dict[int, Any], body: list[Any], wire: bytes, lenie
             for order in sorted(new):
                 out.extend(new.pop(order))
         if code >= 0:
-            kind = KIND_OF[code]
+            kind = KIND_BY_CODE[code]
             for order in sorted(new):
                 if order < kind.order or (
                     order == _BODY_ORDER == kind.order and start in body_starts
@@ -224,7 +224,7 @@ def parts_of_attributes(
     readable: set[int] = set()
     for part in parts:
         code = part[0]
-        if code < 0 or code in readable or KIND_OF[code].attribute == "body":
+        if code < 0 or code in readable or KIND_BY_CODE[code].attribute == "body":
             continue
         if not lenient or read_again(wire, part) is not None:
             readable.add(code)

@@ -76,7 +76,7 @@ SECTION_OF_FIELD: dict[str, tuple[str, type]] = {
 #: The name of the section of each field.
 _OWNER_OF_FIELD = {name: section for name, (section, _) in SECTION_OF_FIELD.items()}
 #: The flat arguments that set the body.
-_BODIES = ("json", "text", "data")
+_BODY_ARGUMENTS = ("json", "text", "data")
 #: The default content-type of a body, by flat argument.
 _CONTENT_TYPES = {"json": "application/json", "text": "text/plain; charset=utf-8"}
 #: The charset parameter of a content-type; group 1 is its value.
@@ -103,7 +103,7 @@ def expand(
         owner = _OWNER_OF_FIELD.get(name)
         if owner is not None:
             fields.setdefault(owner, {})[name] = value
-        elif name in _BODIES:
+        elif name in _BODY_ARGUMENTS:
             bodies[name] = value
         else:
             raise unknown_argument_error(name)

@@ -46,10 +46,12 @@ class Difference:
         return f"{self.path}: {self.before!r:.200} -> {self.after!r:.200}"
 
 
-_BODIES = frozenset(kind.name for kind in BODY_KINDS)
+_BODY_SECTION_NAMES = frozenset(kind.name for kind in BODY_KINDS)
 # The names of sections in wire order, with one name for the body.
-_NAMES = tuple(dict.fromkeys("body" if kind.name in _BODIES else kind.name for kind in KINDS))
-_NAMES += ("unknown",)
+_SECTION_NAMES = tuple(
+    dict.fromkeys("body" if kind.name in _BODY_SECTION_NAMES else kind.name for kind in KINDS)
+)
+_SECTION_NAMES += ("unknown",)
 
 
 def differences(before: Message, after: Message) -> list[Difference]:
@@ -78,7 +80,7 @@ def _between_messages(before: Message, after: Message) -> Iterator[Difference]:
         formats = before.message_format, after.message_format
         yield Difference("message-format", "changed", *formats)
     old, new = _sections_by_name(before), _sections_by_name(after)
-    for name in sorted({*old, *new}, key=_NAMES.index):
+    for name in sorted({*old, *new}, key=_SECTION_NAMES.index):
         pairs = list(zip_longest(old.get(name, []), new.get(name, [])))
         for index, (first, second) in enumerate(pairs):
             path = name if len(pairs) == 1 else f"{name}[{index}]"
@@ -94,7 +96,7 @@ def _sections_by_name(message: Message) -> dict[str, list[Any]]:
     decoded = Message.decode(message.encode(), strict=False, limits=UNLIMITED)
     sections: dict[str, list[Any]] = {}
     for name, section in decoded.sections():
-        sections.setdefault("body" if name in _BODIES else name, []).append(section)
+        sections.setdefault("body" if name in _BODY_SECTION_NAMES else name, []).append(section)
     return sections
 
 

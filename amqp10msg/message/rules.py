@@ -32,14 +32,14 @@ Finding: TypeAlias = str | tuple[str, str]
 Check: TypeAlias = Callable[[Message], Iterable[Finding] | Finding | None]
 
 # The form of an id. The ids of the built-in rules have it, too.
-_ID = re.compile(r"[a-z0-9]+(?:[-._][a-z0-9]+)*")
+_RULE_ID_PATTERN = re.compile(r"[a-z0-9]+(?:[-._][a-z0-9]+)*")
 #: The codes of the sections by name, for the offset where a missing section belongs. ``body`` is
 #: the body of any kind.
-_CODES = {kind.name: (kind.code,) for kind in KINDS} | {
+_SECTION_CODES_BY_NAME = {kind.name: (kind.code,) for kind in KINDS} | {
     "body": tuple(kind.code for kind in BODY_KINDS)
 }
 # Paths that name no section: the message, and its message-format.
-_WHOLE_MESSAGE = frozenset(("", "message-format"))
+_PATHS_OF_WHOLE_MESSAGE = frozenset(("", "message-format"))
 
 
 def rule(
@@ -69,7 +69,7 @@ def rule(
     """
     expect(id, str, "the id of rule", "a str: write @rule('id') above the function")
     expect(clause, str, "the clause of rule", "a str")
-    if not _ID.fullmatch(id):
+    if not _RULE_ID_PATTERN.fullmatch(id):
         raise ValueError(f"the id of a rule is lower-case letters, digits and -, not {id!r}")
     if id in RULES:
         raise ValueError(f"there is a rule {id!r} already: choose another id")
@@ -124,11 +124,12 @@ def _describe(error: BaseException) -> str:
 def _path_fault(path: str) -> str:
     """Return why the path of a finding is invalid; empty if it begins with a section's name."""
     name = _section_in(path)
-    if name in _CODES or path in _WHOLE_MESSAGE:
+    if name in _SECTION_CODES_BY_NAME or path in _PATHS_OF_WHOLE_MESSAGE:
         return ""
-    similar = get_close_matches(name.replace("_", "-"), _CODES, 1)
+    similar = get_close_matches(name.replace("_", "-"), _SECTION_CODES_BY_NAME, 1)
     hint = f"did you mean {similar[0]}? " if similar else ""
-    return f"the path {path!r:.80} names no section; {hint}use one of {', '.join(_CODES)}"
+    names = ", ".join(_SECTION_CODES_BY_NAME)
+    return f"the path {path!r:.80} names no section; {hint}use one of {names}"
 
 
 def _section_in(path: str) -> str:
@@ -142,7 +143,7 @@ def _offset_of(view: MessageMap, path: str) -> int:
     For a missing field or entry, return the offset of its section; for a missing section, the
     offset where it belongs.
     """
-    codes = _CODES.get(_section_in(path))
+    codes = _SECTION_CODES_BY_NAME.get(_section_in(path))
     if codes is None:
         return 0
     for section in view.sections:

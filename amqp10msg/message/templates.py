@@ -11,7 +11,7 @@ from amqp10msg.message.picks import check_paths
 from amqp10msg.sections import (
     BODY_KINDS,
     KINDS,
-    SPEC_OF,
+    SPEC_BY_CODE,
     AmqpSequence,
     AmqpValue,
     Data,
@@ -113,7 +113,7 @@ class TemplatePlan(Generic[_Prototype]):
             return None, _ANY_TYPE
         kind = _ANY_TYPE if declared is None else _number_of_class(path, declared)
         if path.index >= 0:
-            field_kind = SPEC_OF[path.kind.code].kinds[path.index]
+            field_kind = SPEC_BY_CODE[path.kind.code].kinds[path.index]
             if not (
                 kind in {_ANY_TYPE, field_kind}
                 or (field_kind == codes.KIND_MESSAGE_ID and codes.KIND_IS_MESSAGE_ID[kind])
@@ -126,7 +126,7 @@ class TemplatePlan(Generic[_Prototype]):
         if declared is None:
             value = (getattr(self.prototype, path.kind.attribute) or {}).get(path.key)
             kind = _number_of_value(value)
-        if SPEC_OF[path.kind.code].shape == kernel.SHAPE_PROPERTIES:
+        if SPEC_BY_CODE[path.kind.code].shape == kernel.SHAPE_PROPERTIES:
             if kind in _COMPOUND_TYPES:
                 raise ValueError(
                     f"{path.text} must have a simple type, not {codes.FIELD_TYPE_TEXTS[kind]}"
@@ -163,7 +163,7 @@ class TemplatePlan(Generic[_Prototype]):
 
     def _section_steps(self, kind: SectionKind) -> list[Step]:
         """Return the steps for a section outside of the body."""
-        spec = SPEC_OF[kind.code]
+        spec = SPEC_BY_CODE[kind.code]
         section: Any = getattr(self.prototype, kind.attribute)
         varying = [i for i, path in enumerate(self.paths) if path.kind is kind]
         if not varying:
@@ -181,7 +181,7 @@ class TemplatePlan(Generic[_Prototype]):
 
         `varying` contains the indexes in `self.paths` of the paths in this section.
         """
-        spec = SPEC_OF[kind.code]
+        spec = SPEC_BY_CODE[kind.code]
         section = kind.cls() if section is None else section
         sources = {self.paths[i].index: i for i in varying}
         steps: list[Step] = []
@@ -219,7 +219,7 @@ class TemplatePlan(Generic[_Prototype]):
         self, kind: SectionKind, section: Mapping[Any, Any], varying: list[int]
     ) -> list[Step]:
         """Return the steps for a map section; `varying` as in `_list_section_steps`."""
-        spec = SPEC_OF[kind.code]
+        spec = SPEC_BY_CODE[kind.code]
         sources = {_plain_key(self.paths[i]): i for i in varying}
         entries = {**section, **{key: None for key in sources if key not in section}}
         steps = [Step(codes.STEP_COPY, spec.head), Step(codes.STEP_OPEN)]
@@ -292,16 +292,16 @@ def _encode_field(kind: SectionKind, name: str, value: Any) -> bytes:
     """Return the encoding of one field of a list section; empty if encoding omits the field."""
     section = kind.cls()
     setattr(section, name.replace("-", "_"), value)
-    octets = encoded(kind, section, False)[len(SPEC_OF[kind.code].head) :]
+    octets = encoded(kind, section, False)[len(SPEC_BY_CODE[kind.code].head) :]
     if octets[0] == 0x45:
         return b""
-    index = SPEC_OF[kind.code].names.index(name)
+    index = SPEC_BY_CODE[kind.code].names.index(name)
     return octets[(3 if octets[0] == 0xC0 else 9) + index :]
 
 
 def _encode_entry(kind: SectionKind, key: Any, value: Any) -> bytes:
     """Return the encoding of one entry of a map section."""
-    octets = encoded(kind, kind.cls({key: value}), False)[len(SPEC_OF[kind.code].head) :]
+    octets = encoded(kind, kind.cls({key: value}), False)[len(SPEC_BY_CODE[kind.code].head) :]
     return octets[_MAP_HEAD_SIZES[octets[0]] :]
 
 
@@ -337,7 +337,9 @@ def _convert_to_type(path: Path, kind: int, value: Any) -> Any:
         EncodeError: the value does not fit the type.
     """
     field_kind = (
-        -1 if path.kind is None or path.index < 0 else SPEC_OF[path.kind.code].kinds[path.index]
+        -1
+        if path.kind is None or path.index < 0
+        else SPEC_BY_CODE[path.kind.code].kinds[path.index]
     )
     if value is None or kind == field_kind:
         return value  # the encoder of the field converts the value
@@ -355,7 +357,7 @@ def _error_path(path: Path) -> str:
     if path.kind is None:
         return "amqp-value"
     if path.index >= 0:
-        return f"{path.kind.name}.{SPEC_OF[path.kind.code].names[path.index]}"
+        return f"{path.kind.name}.{SPEC_BY_CODE[path.kind.code].names[path.index]}"
     return f"{path.kind.name}[{_plain_key(path)!r:.80}]"
 
 
@@ -373,7 +375,7 @@ def _set_value(message: Prototype, path: Path, cls: type | None, value: Any) -> 
         section = path.kind.cls()
         setattr(message, path.kind.attribute, section)
     if path.index >= 0:
-        name = SPEC_OF[path.kind.code].names[path.index].replace("-", "_")
+        name = SPEC_BY_CODE[path.kind.code].names[path.index].replace("-", "_")
         setattr(section, name, value)
     else:
         section[_plain_key(path)] = value

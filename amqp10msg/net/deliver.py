@@ -29,7 +29,7 @@ _MAX_LOST_CONNECTIONS = 2
 #: only message in flight.
 _MAX_LOST_BY_ONE_MESSAGE = 3
 #: The source endpoint for the translation. It stands for rows of a table, not for a broker.
-_ROWS = Endpoint("1.0", "", 0, file="rows")
+_ROWS_ENDPOINT = Endpoint("1.0", "", 0, file="rows")
 
 
 class NotDeliveredError(TimeoutError):
@@ -104,7 +104,7 @@ class Deliverer:
         self._endpoint = endpoint
         self._settings = settings
         options = RouteOptions(profile=settings.profile)
-        self._prepare = preparer_of(_ROWS, endpoint, options, Statistics())
+        self._prepare = preparer_of(_ROWS_ENDPOINT, endpoint, options, Statistics())
         self._runner = asyncio.Runner()
         self._link: TargetLink | None = None
         self._error: LinkError | None = None

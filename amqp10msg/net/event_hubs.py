@@ -28,18 +28,18 @@ from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.primitives import Described
 
 #: The annotation with the sequence number of an event.
-_SEQUENCE = "x-opt-sequence-number"
+_SEQUENCE_NUMBER_ANNOTATION = "x-opt-sequence-number"
 #: The annotation with the time at which an event was enqueued.
-ENQUEUED = "x-opt-enqueued-time"
-_MANAGEMENT = "$management"
+ENQUEUED_TIME_ANNOTATION = "x-opt-enqueued-time"
+_MANAGEMENT_ADDRESS = "$management"
 #: The part of an address between the event hub and the number of a partition.
 _PARTITIONS = "/Partitions/"
 #: Credit for responses of ``$management``.
 _RESPONSE_CREDIT = 100
 #: Status codes of a successful response of ``$management``.
-_SUCCESS = range(200, 300)
+_SUCCESS_STATUS_CODES = range(200, 300)
 #: Error status codes that a retry cannot fix.
-_PERMANENT = {400, 401, 403, 404}
+_PERMANENT_STATUS_CODES = {400, 401, 403, 404}
 
 
 @attrs.frozen
@@ -84,12 +84,12 @@ class Partitions(Streams):
     @staticmethod
     def from_offset(start: str | int) -> dict[Any, Described]:
         """Return the source filter that starts reading at the sequence number `start`."""
-        return _selector(f"amqp.annotation.{_SEQUENCE} >= '{start}'")
+        return _selector(f"amqp.annotation.{_SEQUENCE_NUMBER_ANNOTATION} >= '{start}'")
 
     @staticmethod
     def offset_of(octets: bytes, expected: int | None = None) -> int:
         """Return the sequence number of an encoded event; see `stream_ranges.offset_of`."""
-        return offset_of(octets, expected, _SEQUENCE)
+        return offset_of(octets, expected, _SEQUENCE_NUMBER_ANNOTATION)
 
     def starts_at_offset(self, accepted: Any) -> bool:  # noqa: ARG002  (one signature for all)
         """Return True: the sequence numbers of the received events make this check unnecessary."""
@@ -138,7 +138,7 @@ class Partitions(Streams):
             if not first_number.done():
                 first_number.set_result(self.offset_of(octets))
 
-        selector = _selector(f"amqp.annotation.{ENQUEUED} >= '{time}'")
+        selector = _selector(f"amqp.annotation.{ENQUEUED_TIME_ANNOTATION} >= '{time}'")
         cursor = Cursor(stream, selector, receive, lambda: None)
         self.read_from(cursor, 1)
         try:
@@ -189,11 +189,11 @@ class Partitions(Streams):
                 f"responses-{uuid.uuid4()}", sends=False
             )
             target = Target(address=self._reply_to)
-            responses.attach(source=Source(address=_MANAGEMENT), target=target)
+            responses.attach(source=Source(address=_MANAGEMENT_ADDRESS), target=target)
             responses.grant(_RESPONSE_CREDIT)
             requests = self._requests = self.session.link(f"requests-{uuid.uuid4()}", sends=True)
             source = Source(address=self._reply_to)
-            requests.attach(source=source, target=Target(address=_MANAGEMENT))
+            requests.attach(source=source, target=Target(address=_MANAGEMENT_ADDRESS))
             self.touch()
         while (
             self._requests.credit <= 0 or self._responses is None or self._responses.remote is None
@@ -272,12 +272,12 @@ def _attributes(response: Message, hub: str) -> dict[str, Any]:
         str(key): value for key, value in (response.application_properties or {}).items()
     }
     status: Any = properties.get("status-code", properties.get("statusCode"))
-    if not isinstance(status, int) or status not in _SUCCESS:
+    if not isinstance(status, int) or status not in _SUCCESS_STATUS_CODES:
         reason = properties.get("status-description", properties.get("statusDescription"))
         raise LinkError(
             f"$management: status {status} for the event hub {hub}: {reason}",
             sent_by_peer=True,
-            permanent=status in _PERMANENT,
+            permanent=status in _PERMANENT_STATUS_CODES,
         )
     body = response.value
     return {str(k): v for k, v in body.items()} if isinstance(body, dict) else {}

@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 
 import attrs
 
-from amqp10msg.brokers import STREAM_OFFSET
+from amqp10msg.brokers import RECEIVED_TIME, STREAM_OFFSET
 from amqp10msg.composite import Error
 from amqp10msg.delivery import Source, Target
 from amqp10msg.delivery.filters import (
@@ -46,18 +46,27 @@ from amqp10msg.wire.primitives import Described, Symbol, Timestamp
 
 _T = TypeVar("_T")
 #: Default of the maximum number of messages in flight.
-_WINDOW = 4_000
+_DEFAULT_WINDOW = 4_000
 #: Credit of one drain, in messages, when `Streams.bounds` looks for the end of a stream.
-_END_CREDIT = 1_000
-#: The end of a stream is found after this many consecutive drains with less than `_END_CREDIT`
-#: messages.
-_END_ROUNDS = 2
+_END_SEARCH_CREDIT = 1_000
+#: The end of a stream is found after this many consecutive drains with less than
+#: `_END_SEARCH_CREDIT` messages.
+_SHORT_DRAINS_AT_END = 2
 #: First and maximum backoff before another attempt to connect, in seconds.
 _FIRST_BACKOFF, _MAX_BACKOFF = 0.2, 5.0
-#: The annotation with the time at which RabbitMQ received a message.
-RECEIVED = "x-opt-rabbitmq-received-time"
 #: Size of an encoded integer after its format code, in bytes, by format code (Part 1, 1.6).
-_SIZES = {0x80: 8, 0x81: 8, 0x53: 1, 0x55: 1, 0x44: 0, 0x70: 4, 0x71: 4, 0x52: 1, 0x54: 1, 0x43: 0}
+_INTEGER_SIZE_BY_CODE = {
+    0x80: 8,
+    0x81: 8,
+    0x53: 1,
+    0x55: 1,
+    0x44: 0,
+    0x70: 4,
+    0x71: 4,
+    0x52: 1,
+    0x54: 1,
+    0x43: 0,
+}
 
 
 @attrs.frozen
@@ -302,9 +311,9 @@ class Streams(SessionLink):
         end: int | None = None
         rounds = 0
         # RabbitMQ 4.0 may end a drain before the last message, so one drain is not enough.
-        while rounds < _END_ROUNDS:
-            offsets = await self._drain(stream, "last" if end is None else end, _END_CREDIT)
-            rounds = rounds + 1 if len(offsets) < _END_CREDIT else 0
+        while rounds < _SHORT_DRAINS_AT_END:
+            offsets = await self._drain(stream, "last" if end is None else end, _END_SEARCH_CREDIT)
+            rounds = rounds + 1 if len(offsets) < _END_SEARCH_CREDIT else 0
             end = offsets[-1] + 1 if offsets else end
         first = await self.first(stream)
         if end is None or first is None:
@@ -316,7 +325,7 @@ class Streams(SessionLink):
 
         The broker starts reading at the first chunk that it stored at `time`, rounded down to
         seconds, or later. Messages before `time` are skipped if they have the annotation
-        `RECEIVED`.
+        `RECEIVED_TIME`.
 
         Args:
             stream: the name of the stream.
@@ -336,14 +345,14 @@ class Streams(SessionLink):
             if not first and (received is None or received >= time):
                 first.append(offset)
 
-        while rounds < _END_ROUNDS:
+        while rounds < _SHORT_DRAINS_AT_END:
             offsets = await self._drain(stream, start, credit, visit)
             if first:
                 return first[0]
             if offsets:
                 start = offsets[-1] + 1
             rounds = rounds + 1 if len(offsets) < credit else 0
-            credit = _END_CREDIT
+            credit = _END_SEARCH_CREDIT
         return max(end, 0 if isinstance(start, Timestamp) else start)
 
     async def _drain(
@@ -394,7 +403,7 @@ def offset_of(octets: bytes, expected: int | None = None, annotation: str = STRE
     key = _encoded_symbol(annotation)
     start = octets.find(key) + len(key)
     if start >= len(key) and start < len(octets):
-        size = _SIZES.get(octets[start], -1)
+        size = _INTEGER_SIZE_BY_CODE.get(octets[start], -1)
         value = int.from_bytes(octets[start + 1 : start + 1 + size], "big") if size >= 0 else -1
         # Trust only the expected value, since the bytes of `key` may be from another part of the
         # message, which the publisher wrote.
@@ -419,10 +428,10 @@ def _encoded_symbol(annotation: str) -> bytes:
     return b"\xa3%c%b" % (len(annotation), annotation.encode("ascii"))
 
 
-def received_time(octets: bytes, annotation: str = RECEIVED) -> int | None:
+def received_time(octets: bytes, annotation: str = RECEIVED_TIME) -> int | None:
     """Return when the broker received a message, in ms since the Unix epoch; None if unknown.
 
-    RabbitMQ adds the annotation `RECEIVED` only if its setting
+    RabbitMQ adds the annotation `RECEIVED_TIME` only if its setting
     ``message_interceptors.incoming.set_header_timestamp.overwrite`` is configured.
     """
     if octets.find(_encoded_symbol(annotation)) < 0:
@@ -628,7 +637,7 @@ class Reading:
     timeout: float = 60.0
     rows: int = 8_192
     size: int = 16 << 20
-    window: int = _WINDOW
+    window: int = _DEFAULT_WINDOW
     make: MakeStreams = Streams
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from amqp10msg.message import Message
-from amqp10msg.sections import KIND_OF, SectionKind
+from amqp10msg.sections import KIND_BY_CODE, SectionKind
 from amqp10msg.sections.parts import parts_of
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import AmqpError, DecodeError, shortened_path
@@ -179,7 +179,7 @@ def sections_of(octets: bytes) -> Iterator[Section]:
         except kernel.READ_FAULTS:
             is_raw = True
             reader.end, reader.depth = len(octets), UNLIMITED.depth
-        yield Section(None if code < 0 else KIND_OF[code], start, value_start, end, is_raw)
+        yield Section(None if code < 0 else KIND_BY_CODE[code], start, value_start, end, is_raw)
 
 
 def message_of(octets: bytes, *, message_format: int = 0) -> Message:

@@ -14,14 +14,14 @@ from amqp10msg.validation import Violation
 from amqp10msg.wire.errors import DecodeError, as_bytes
 from amqp10msg.wire.kernel import decode_value
 from amqp10msg.wire.kernel.walk import (
-    CONSTRUCTOR,
-    CUT_OFF,
-    LEFT_OVER,
+    FAULT_CUT_OFF,
+    FAULT_LEFT_OVER,
+    FAULT_TOO_DEEP,
+    FAULT_TOO_SMALL,
+    FAULT_UNKNOWN,
     MAX_LEVELS,
-    TOO_DEEP,
-    TOO_SMALL,
-    UNKNOWN,
-    VALUE,
+    ROLE_CONSTRUCTOR,
+    ROLE_VALUE,
     Value,
     walk,
 )
@@ -173,7 +173,7 @@ def _make_nodes(data: bytes, remaining: int) -> list[Node]:
             _finish_node(*opened.pop())
         parent = value.parent
         siblings = opened[-1][1].children if opened else nodes
-        is_counted = value.role is not CONSTRUCTOR and value.fault != LEFT_OVER
+        is_counted = value.role is not ROLE_CONSTRUCTOR and value.fault != FAULT_LEFT_OVER
         if (remaining <= 0 or _is_hidden_element(value)) and _may_elide(value):
             if parent is None:
                 nodes.append(Node(value.offset, len(data), "elided", content=len(data)))
@@ -203,7 +203,7 @@ def _is_hidden_element(value: Value) -> bool:
     return (
         parent is not None
         and parent.is_array
-        and value.role is VALUE
+        and value.role is ROLE_VALUE
         and value.index_in_parent >= _MAX_SHOWN_ZERO_WIDTH_ELEMENTS
         and value.offset == value.end
         and not value.fault
@@ -217,9 +217,9 @@ def _may_elide(value: Value) -> bool:
     """
     if value.parent is None:
         return True
-    if value.role is CONSTRUCTOR:
+    if value.role is ROLE_CONSTRUCTOR:
         return value.code == 0 and not value.fault
-    return value.parent.code != 0 and value.role is VALUE and value.fault != LEFT_OVER
+    return value.parent.code != 0 and value.role is ROLE_VALUE and value.fault != FAULT_LEFT_OVER
 
 
 def _finish_node(value: Value, node: Node) -> None:
@@ -251,9 +251,9 @@ def _name_in_parent(value: Value, opened: list[tuple[Value, Node]]) -> str:
     `opened` has the enclosing values and their nodes, outermost first.
     """
     parent = value.parent
-    if parent is None or value.fault == LEFT_OVER:
+    if parent is None or value.fault == FAULT_LEFT_OVER:
         return ""
-    if value.role is not VALUE:
+    if value.role is not ROLE_VALUE:
         return value.role
     if parent.code == 0:
         return ""
@@ -268,11 +268,11 @@ def _name_in_parent(value: Value, opened: list[tuple[Value, Node]]) -> str:
 
 def _make_node(data: bytes, value: Value) -> Node:
     """Return the node of a value, without children."""
-    if value.fault and value.fault != TOO_SMALL:
+    if value.fault and value.fault != FAULT_TOO_SMALL:
         reason = _error_text(value)
         return Node(value.offset, value.end, "error", content=value.end, error=reason)
     node = Node(value.offset, value.end, "described", "", value.code, content=value.content)
-    if value.role is CONSTRUCTOR:
+    if value.role is ROLE_CONSTRUCTOR:
         node.type = "constructor"
         node.value = "described"
         if value.code:
@@ -283,7 +283,7 @@ def _make_node(data: bytes, value: Value) -> Node:
         return node
     row = FORMAT_CODES[value.code]
     node.type, node.encoding = row.type, row.encoding
-    in_array = value.parent is not None and value.parent.is_array and value.role is VALUE
+    in_array = value.parent is not None and value.parent.is_array and value.role is ROLE_VALUE
     if in_array:
         node.code = None
     if row.category in {"fixed", "variable"}:
@@ -312,20 +312,20 @@ def _make_node(data: bytes, value: Value) -> Node:
 
 def _error_text(value: Value) -> str:
     """Return the error text for bytes that are not a value."""
-    if value.fault == TOO_DEEP:
+    if value.fault == FAULT_TOO_DEEP:
         return f"values are nested more than {MAX_LEVELS} deep"
-    if value.fault == UNKNOWN:
+    if value.fault == FAULT_UNKNOWN:
         return f"0x{value.code:02X} is not a format code of Part 1"
     size = value.end - value.offset
-    if value.fault == CUT_OFF:
+    if value.fault == FAULT_CUT_OFF:
         kind = FORMAT_CODES[value.code].type
         return (
             f"this {kind} needs {value.stop - value.offset} bytes, but only {_count_are(size)} left"
         )
-    if value.fault == LEFT_OVER and value.parent is not None:
+    if value.fault == FAULT_LEFT_OVER and value.parent is not None:
         kind = FORMAT_CODES[value.parent.code].type
         return f"{size} trailing byte{'s' * (size > 1)} after the last value of the {kind}"
-    if value.role is CONSTRUCTOR:
+    if value.role is ROLE_CONSTRUCTOR:
         return "the constructor of the elements is missing"
     return "a value is missing"
 

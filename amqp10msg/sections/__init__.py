@@ -25,11 +25,11 @@ __all__ = [
     "BARE_CODES",
     "BODY_CODES",
     "BODY_KINDS",
-    "CODES",
+    "CODE_BY_DESCRIPTOR",
     "KINDS",
-    "KIND_OF",
+    "KIND_BY_CODE",
     "SPECS",
-    "SPEC_OF",
+    "SPEC_BY_CODE",
     "AmqpSequence",
     "AmqpValue",
     "ApplicationProperties",
@@ -77,7 +77,7 @@ class SectionKind:
 
 
 # Name, attribute of Message, class, source, clause, bare (see `SectionKind`).
-_ROWS: tuple[tuple[str, str, type, str, str, bool], ...] = (
+_SECTION_ROWS: tuple[tuple[str, str, type, str, str, bool], ...] = (
     ("header", "header", Header, "list", "3.2.1", False),
     ("delivery-annotations", "delivery_annotations", DeliveryAnnotations, "map", "3.2.2", False),
     ("message-annotations", "message_annotations", MessageAnnotations, "map", "3.2.3", False),
@@ -109,10 +109,10 @@ KINDS: tuple[SectionKind, ...] = tuple(
         bare=bare,
         repeatable=bool(IS_SECTION_REPEATABLE[index]),
     )
-    for index, (name, attribute, cls, source, clause, bare) in enumerate(_ROWS)
+    for index, (name, attribute, cls, source, clause, bare) in enumerate(_SECTION_ROWS)
 )
 #: The kinds by numeric descriptor.
-KIND_OF: dict[int, SectionKind] = {kind.code: kind for kind in KINDS}
+KIND_BY_CODE: dict[int, SectionKind] = {kind.code: kind for kind in KINDS}
 #: The kinds of body section.
 BODY_KINDS = tuple(kind for kind in KINDS if kind.attribute == "body")
 #: The numeric descriptors of the body sections.
@@ -121,11 +121,13 @@ BODY_CODES = frozenset(kind.code for kind in BODY_KINDS)
 BARE_CODES = frozenset(kind.code for kind in KINDS if kind.bare)
 #: Maps the numeric and the symbolic descriptor of each section to its numeric descriptor. The
 #: kernel reads this table.
-CODES: dict[int | str, int] = {key: kind.code for kind in KINDS for key in (kind.code, kind.symbol)}
+CODE_BY_DESCRIPTOR: dict[int | str, int] = {
+    key: kind.code for kind in KINDS for key in (kind.code, kind.symbol)
+}
 
 #: The kernel's number of the format of a section's value, by name of the section. The header and
 #: the properties are composites instead.
-_SHAPES = {
+_SHAPE_BY_SECTION = {
     "delivery-annotations": kernel.SHAPE_ANNOTATIONS,
     "message-annotations": kernel.SHAPE_ANNOTATIONS,
     "application-properties": kernel.SHAPE_PROPERTIES,
@@ -140,7 +142,7 @@ _CONTENT_ATTRIBUTES: dict[type, str] = {Data: "data", AmqpSequence: "values", Am
 
 def _spec_of(kind: SectionKind) -> kernel.Spec:
     """Create the kernel's description of a section, and register it with the section's class."""
-    if kind.source == "list" and kind.name not in _SHAPES:
+    if kind.source == "list" and kind.name not in _SHAPE_BY_SECTION:
         registered: kernel.Spec = composite_of(kind.cls).spec
         kernel.register_section(kind.cls, registered)
         return registered
@@ -148,7 +150,7 @@ def _spec_of(kind: SectionKind) -> kernel.Spec:
         kind.name,
         kind.code,
         kind.symbol,
-        _SHAPES[kind.name],
+        _SHAPE_BY_SECTION[kind.name],
         kind.cls,
         _CONTENT_ATTRIBUTES.get(kind.cls, ""),
     )
@@ -159,4 +161,6 @@ def _spec_of(kind: SectionKind) -> kernel.Spec:
 #: The kernel's description of each section, in the order of the numeric descriptors.
 SPECS: tuple[kernel.Spec, ...] = tuple(_spec_of(kind) for kind in KINDS)
 #: `SPECS` by numeric descriptor.
-SPEC_OF: dict[int, kernel.Spec] = {kind.code: spec for kind, spec in zip(KINDS, SPECS, strict=True)}
+SPEC_BY_CODE: dict[int, kernel.Spec] = {
+    kind.code: spec for kind, spec in zip(KINDS, SPECS, strict=True)
+}

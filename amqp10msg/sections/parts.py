@@ -21,10 +21,10 @@ import attrs
 from amqp10msg.composite import Field, rows
 from amqp10msg.sections import (
     BARE_CODES,
-    CODES,
-    KIND_OF,
+    CODE_BY_DESCRIPTOR,
+    KIND_BY_CODE,
     KINDS,
-    SPEC_OF,
+    SPEC_BY_CODE,
     SPECS,
     AmqpSequence,
     AmqpValue,
@@ -48,20 +48,20 @@ from amqp10msg.wire.reprs import html_table
 
 #: Maximum number of violations to list for one rule, because a megabyte of nulls violates a rule a
 #: million times.
-LISTED = 100
+MAX_LISTED_VIOLATIONS = 100
 
 # An element of `Reader.scan`: numeric descriptor or -1, then the offsets of the section, its value
 # and its end.
-PartOf = tuple[int, int, int, int]
+ScannedSection = tuple[int, int, int, int]
 #: The name and the field names of each section, by numeric and symbolic descriptor, for the path in
 #: an error.
 FIELD_NAMES: dict[int | str, tuple[str, tuple[str, ...]]] = {
     key: (spec.name, spec.names) for spec in SPECS for key in (spec.code, spec.symbol)
 }
 #: The kinds of section by their names in the specification.
-_BY_NAME = {kind.name: kind for kind in KINDS}
+_KIND_BY_NAME = {kind.name: kind for kind in KINDS}
 #: The kinds of section outside of the body by attribute of `Message`.
-_BY_ATTRIBUTE = {kind.attribute: kind for kind in KINDS if kind.attribute != "body"}
+_KIND_BY_ATTRIBUTE = {kind.attribute: kind for kind in KINDS if kind.attribute != "body"}
 
 # Ids of rules; after a violation of one of them, the rest of the section can still be read.
 _RECOVERABLE_RULES = ("map-duplicate-key", "array-without-constructor")
@@ -116,13 +116,13 @@ class Scan(kernel.Scanned):
     __slots__ = ()
 
     @property
-    def _parts(self) -> list[PartOf]:
+    def _parts(self) -> list[ScannedSection]:
         """The positions of the sections, from a new scan.
 
         The list is not stored: a scan is fast, and `replace`, the only method that a forwarder
         calls, does not need the list.
         """
-        parts: list[PartOf] = kernel.Reader(self.data, 0, self.limits).scan()
+        parts: list[ScannedSection] = kernel.Reader(self.data, 0, self.limits).scan()
         return parts
 
     def __len__(self) -> int:
@@ -130,7 +130,7 @@ class Scan(kernel.Scanned):
 
     def __iter__(self) -> Iterator[Part]:
         for code, start, content, end in self._parts:
-            yield Part(KIND_OF[code] if code >= 0 else None, start, content, end)
+            yield Part(KIND_BY_CODE[code] if code >= 0 else None, start, content, end)
 
     def __repr__(self) -> str:
         return f"Scan({', '.join(f'{p.name}[{p.offset}:{p.end}]' for p in self)})"
@@ -185,9 +185,9 @@ class Scan(kernel.Scanned):
             DecodeError: the section is malformed or has values of wrong types.
             ValueError: there is no section with this name.
         """
-        kind = _BY_NAME.get(name) or _BY_ATTRIBUTE.get(name)
+        kind = _KIND_BY_NAME.get(name) or _KIND_BY_ATTRIBUTE.get(name)
         if kind is None:
-            raise ValueError(f"unknown section {name!r}: use one of {', '.join(_BY_NAME)}")
+            raise ValueError(f"unknown section {name!r}: use one of {', '.join(_KIND_BY_NAME)}")
         for code, _, content, end in self._parts:
             if code == kind.code:
                 return read_section(self.data, kind, content, end, self.limits)
@@ -213,12 +213,12 @@ class Scan(kernel.Scanned):
 # Find the positions of sections, and decode single sections.
 
 
-def parts_of(octets: bytes, lenient: bool = True) -> list[PartOf]:
+def parts_of(octets: bytes, lenient: bool = True) -> list[ScannedSection]:
     """Return the positions of the sections of a message that has been decoded without an error.
 
     With `lenient`, the last section may have an unknown end: it extends to the end of the message.
     """
-    parts: list[PartOf] = _reader(octets, lenient=lenient).scan()
+    parts: list[ScannedSection] = _reader(octets, lenient=lenient).scan()
     return parts
 
 
@@ -233,7 +233,7 @@ def octets_of_sections(data: bytes, codes: Container[int], lenient: bool = False
     return _span(data, parts_of(data, lenient), codes)
 
 
-def _span(data: bytes, parts: list[PartOf], codes: Container[int]) -> bytes:
+def _span(data: bytes, parts: list[ScannedSection], codes: Container[int]) -> bytes:
     """Return the bytes from the first to the last of `parts` whose code is in `codes`."""
     matches = [part for part in parts if part[0] in codes]
     if not matches:
@@ -245,9 +245,9 @@ def _span(data: bytes, parts: list[PartOf], codes: Container[int]) -> bytes:
 def kind_of(descriptor: object) -> SectionKind | None:
     """Return the kind of section with this descriptor (ULong or Symbol); None if there is none."""
     if type(descriptor) is ULong or type(descriptor) is Symbol:
-        code = CODES.get(descriptor)
+        code = CODE_BY_DESCRIPTOR.get(descriptor)
         if code is not None:
-            return KIND_OF[code]
+            return KIND_BY_CODE[code]
     return None
 
 
@@ -271,7 +271,7 @@ def read_section(data: bytes, kind: SectionKind, content: int, end: int, limits:
     """Decode the value of one section, ``data[content:end]``."""
     reader = _reader(data, content, end, limits, lenient=False)
     try:
-        return reader.section(SPEC_OF[kind.code])
+        return reader.section(SPEC_BY_CODE[kind.code])
     except kernel.READ_FAULTS as error:
         raise reader.fault(error, FIELD_NAMES) from None
 
@@ -327,7 +327,7 @@ def read_message(data: Any, limits: Limits) -> tuple[bytes, dict[str, Any]]:
                 continue
             if code < 0:
                 continue
-            kind = KIND_OF[code]
+            kind = KIND_BY_CODE[code]
             section = _section_object(octets, kind, content, end, value)
             if section is None:
                 continue
@@ -346,7 +346,7 @@ def _section_object(octets: bytes, kind: SectionKind, content: int, end: int, va
     try:
         # `read_section` would also search for the path of an error. That is too slow here, because
         # a hostile message may consist of many damaged sections of a few bytes.
-        return _reader(octets, content, end).section(SPEC_OF[kind.code])
+        return _reader(octets, content, end).section(SPEC_BY_CODE[kind.code])
     except kernel.READ_FAULTS:
         pass
     if kind.source == "map":
@@ -357,17 +357,17 @@ def _section_object(octets: bytes, kind: SectionKind, content: int, end: int, va
     return None
 
 
-def read_again(octets: bytes, part: PartOf) -> Any:
+def read_again(octets: bytes, part: ScannedSection) -> Any:
     """Decode one section leniently, as `read_message` does; return None if that fails."""
     code, _, content, end = part
     try:
         value = _reader(octets, content, end).value()
     except kernel.READ_FAULTS:
         return None
-    return _section_object(octets, KIND_OF[code], content, end, value)
+    return _section_object(octets, KIND_BY_CODE[code], content, end, value)
 
 
-def is_cut(octets: bytes, part: PartOf) -> bool:
+def is_cut(octets: bytes, part: ScannedSection) -> bool:
     """Return whether a section has no valid size, so that it extends to the message's end."""
     _, start, _, end = part
     try:
@@ -460,7 +460,7 @@ def merged(
     return AmqpMap([*unreplaced, *typed.items()])
 
 
-def with_surplus(encoded: bytes, octets: bytes, part: PartOf) -> bytes:
+def with_surplus(encoded: bytes, octets: bytes, part: ScannedSection) -> bytes:
     """Return the new encoding of a section, with the surplus fields of the original appended.
 
     Surplus fields follow the last field that Part 3 defines for the section.
@@ -471,7 +471,7 @@ def with_surplus(encoded: bytes, octets: bytes, part: PartOf) -> bytes:
         part: the position of the section in `octets`.
     """
     code, start, _, end = part
-    defined = len(SPEC_OF[code].names)
+    defined = len(SPEC_BY_CODE[code].names)
     original = value_at(octets, start, end)
     if not defined or not isinstance(original, Described) or not isinstance(original.value, list):
         return encoded
@@ -558,7 +558,7 @@ class Section:
 
     def field(self, name: str) -> Child | None:
         """Return the position of a field; None if it is null, missing, or has an invalid size."""
-        names = SPEC_OF[self.kind.code].names
+        names = SPEC_BY_CODE[self.kind.code].names
         _, starts, is_last_invalid = self.elements()
         index = names.index(name) if name in names else len(starts)
         valid = len(starts) - 1 - is_last_invalid
@@ -595,7 +595,7 @@ class MessageMap:
         limits: the limits for decoding parts of the message again.
         sections: the sections of Part 3, 3.2, in wire order.
         unknown: the offset of each value that is not a section, and whether it is described; at
-            most `LISTED` of each kind.
+            most `MAX_LISTED_VIOLATIONS` of each kind.
         faults: the errors of the encoding, usually one for each damaged section.
         complete: whether the message could be read to its end.
         known_annotation_keys: the reserved annotation keys that the profile defines, by section
@@ -648,7 +648,8 @@ def map_valid_message(data: bytes, limits: Limits) -> MessageMap:
     """Return the `MessageMap` of a message that was decoded without an error before."""
     parts = kernel.Reader(data, 0, UNLIMITED).scan()
     sections = [
-        Section(start, content, end, KIND_OF[code], data) for code, start, content, end in parts
+        Section(start, content, end, KIND_BY_CODE[code], data)
+        for code, start, content, end in parts
     ]
     return MessageMap(data, limits, sections)
 
@@ -687,11 +688,11 @@ def map_message(data: bytes, limits: Limits) -> MessageMap:
             end = end_of(data, start, len(data))
             view.complete = end >= 0
             end = end if view.complete else len(data)
-            # At most `LISTED` errors per rule are listed. A UnicodeDecodeError has no rule before
-            # `located` converts it, so it is counted by its encoding.
+            # At most `MAX_LISTED_VIOLATIONS` errors per rule are listed. A UnicodeDecodeError has
+            # no rule before `located` converts it, so it is counted by its encoding.
             rule = getattr(error, "rule", "") or getattr(error, "encoding", "")
             fault_counts[rule] = fault_counts.get(rule, 0) + 1
-            if fault_counts[rule] <= LISTED:
+            if fault_counts[rule] <= MAX_LISTED_VIOLATIONS:
                 fault = located(data, start, end, reader.pos, error)
                 # Each error halves the maximum number of zero-width elements for the rest of the
                 # message, so all readers together accept less than twice the limit. After the first
@@ -714,7 +715,7 @@ def map_message(data: bytes, limits: Limits) -> MessageMap:
             view.sections.append(Section(start, content, end, kind, data))
         elif is_readable and view.complete:
             unknown_counts[described] += 1
-            if unknown_counts[described] <= LISTED:
+            if unknown_counts[described] <= MAX_LISTED_VIOLATIONS:
                 view.unknown.append((start, described))
         start = end
     return view
@@ -751,7 +752,7 @@ def _section_fault(
         if lenient:
             reader.value()
             return None
-        reader.section(SPEC_OF[section.kind.code])
+        reader.section(SPEC_BY_CODE[section.kind.code])
     except kernel.READ_FAULTS as error:
         return located(section.data, section.offset, section.end, reader.pos, error)
     return None

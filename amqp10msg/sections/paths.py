@@ -8,17 +8,17 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.sections import KINDS, SPEC_OF, SectionKind
+from amqp10msg.sections import KINDS, SPEC_BY_CODE, SectionKind
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.primitives import Symbol, ULong
 
 #: The path of the body, for all three kinds of body section.
-BODY = "body"
+BODY_PATH = "body"
 #: A section, then optionally a dot and a field or key, or a key in brackets (see `path_of`).
-_PATH = re.compile(r"([a-z]+(?:[_-][a-z]+)*)(?:\.(.+)|\[(.+)\])?", re.DOTALL)
+_PATH_PATTERN = re.compile(r"([a-z]+(?:[_-][a-z]+)*)(?:\.(.+)|\[(.+)\])?", re.DOTALL)
 #: The kinds of section outside of the body, by name.
-_KINDS = {kind.name: kind for kind in KINDS if kind.attribute != BODY}
+_KIND_BY_NAME = {kind.name: kind for kind in KINDS if kind.attribute != BODY_PATH}
 _MAX_ULONG = 2**64 - 1
 
 
@@ -60,22 +60,22 @@ def path_of(text: str) -> Path:
     """
     if not isinstance(text, str):
         raise TypeError(f"a path must be a str, not {type(text).__name__}")
-    match = _PATH.fullmatch(text)
+    match = _PATH_PATTERN.fullmatch(text)
     name = match[1].replace("_", "-") if match else text
-    if match is None or (name not in _KINDS and name != BODY):
-        raise ValueError(_unknown_path_error(text, name, [*_KINDS, BODY]))
+    if match is None or (name not in _KIND_BY_NAME and name != BODY_PATH):
+        raise ValueError(_unknown_path_error(text, name, [*_KIND_BY_NAME, BODY_PATH]))
     _, after_dot, in_brackets = match.groups()
-    if name == BODY:
+    if name == BODY_PATH:
         if after_dot or in_brackets:
             raise ValueError(f"{text!r}: a path cannot name a part of the body: use 'body'")
         return Path(text, None)
-    kind = _KINDS[name]
+    kind = _KIND_BY_NAME[name]
     if not (after_dot or in_brackets):
         return Path(text, kind)
     if kind.source == "map":
         key = after_dot or _key_in_brackets(text, in_brackets)
         return Path(text, kind, key=_key_of(text, kind, key))
-    names = SPEC_OF[kind.code].names
+    names = SPEC_BY_CODE[kind.code].names
     field = (after_dot or "").replace("_", "-")
     if field not in names:
         raise ValueError(
@@ -98,7 +98,7 @@ def _key_in_brackets(text: str, literal: str) -> Any:
 
 def _key_of(text: str, kind: SectionKind, key: Any) -> Any:
     """Convert the key of the path `text` to the type of the section's keys."""
-    if SPEC_OF[kind.code].shape == kernel.SHAPE_PROPERTIES:
+    if SPEC_BY_CODE[kind.code].shape == kernel.SHAPE_PROPERTIES:
         if type(key) is str and _is_encodable(key):
             return key
         raise ValueError(f"{text!r}: the key of an application property must be a string")
@@ -126,7 +126,7 @@ def _unknown_path_error(text: str, name: str, valid: list[str]) -> str:
         f"{kind.name}.{field}"
         for kind in KINDS
         if kind.source == "list"
-        for field in SPEC_OF[kind.code].names
+        for field in SPEC_BY_CODE[kind.code].names
         if field == name
     ]
     close = fields or get_close_matches(name, valid, 1)

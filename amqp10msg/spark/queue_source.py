@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 
 from amqp10msg.jobs.inputs import bool_option, positive_option, reject_unknown_options
 from amqp10msg.net.ends.counts import count_queue_now
-from amqp10msg.net.ends.parquet import LANDED, Landing, file_name, next_of, numbers_in
+from amqp10msg.net.ends.parquet import LANDED_SCHEMA, Landing, file_name, next_of, numbers_in
 from amqp10msg.net.ends.terms import LinkError
 from amqp10msg.net.ends.urls import Endpoint, parse_urls
 from amqp10msg.net.spool import Batches, spool_from
@@ -105,9 +105,9 @@ class Amqp10Queue(DataSource):
     """Streams a queue, or a 1.0 address, through files.
 
     The driver consumes the queue and writes files; the tasks read them. The columns are defined by
-    `amqp10msg.net.ends.parquet.LANDED`. A message is accepted after its file is on disk, so it is
-    stored at least once. If the driver is killed between these two steps, the message is stored
-    twice with the same ``identity``.
+    `amqp10msg.net.ends.parquet.LANDED_SCHEMA`. A message is accepted after its file is on disk, so
+    it is stored at least once. If the driver is killed between these two steps, the message is
+    stored twice with the same ``identity``.
     Each file belongs to exactly one batch, even if Spark repeats the batch.
 
     Options:
@@ -132,8 +132,8 @@ class Amqp10Queue(DataSource):
         return "amqp10-queue"
 
     def schema(self) -> StructType:
-        """Return the columns of `LANDED`."""
-        return spark_schema(LANDED)
+        """Return the columns of `LANDED_SCHEMA`."""
+        return spark_schema(LANDED_SCHEMA)
 
     @with_option_errors
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802  (Spark's names)
@@ -355,6 +355,6 @@ def _with_all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
     names = set(batch.schema.names)
     columns = [
         batch.column(field.name) if field.name in names else pa.nulls(len(batch), field.type)
-        for field in LANDED
+        for field in LANDED_SCHEMA
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=LANDED)
+    return pa.RecordBatch.from_arrays(columns, schema=LANDED_SCHEMA)

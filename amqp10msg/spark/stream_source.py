@@ -27,16 +27,16 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from amqp10msg.brokers import RECEIVED_TIME
 from amqp10msg.columns import in_pieces
 from amqp10msg.files.text import load_json
 from amqp10msg.jobs.inputs import bool_option, common_names, positive_option, reject_unknown_options
 from amqp10msg.jobs.job import cast_array, decode_column, schema_for_spark
 from amqp10msg.net.ends.stream_chunks import StoredRows
 from amqp10msg.net.ends.urls import STREAM_SCHEMES, Endpoint, parse_urls
-from amqp10msg.net.event_hubs import ENQUEUED, Hub, Partitions
+from amqp10msg.net.event_hubs import ENQUEUED_TIME_ANNOTATION, Hub, Partitions
 from amqp10msg.net.stored_ranges import StoredProbe, read_stored
 from amqp10msg.net.stream_ranges import (
-    RECEIVED,
     Bounds,
     LostRangeError,
     MakeStreams,
@@ -402,7 +402,7 @@ class _Options:
         if isinstance(rows, StoredRows):
             offsets, times, messages = rows.offsets, rows.times, rows.octets
         else:
-            annotation = RECEIVED if self.hub is None else ENQUEUED
+            annotation = RECEIVED_TIME if self.hub is None else ENQUEUED_TIME_ANNOTATION
             offsets = pa.array(rows.offsets, pa.int64())
             milliseconds = [received_time(item, annotation) for item in rows.octets]
             times, messages = pa.array(milliseconds, pa.int64()), pa.array(rows.octets, pa.binary())

@@ -264,7 +264,7 @@ def arrays_of(draw: st.DrawFn, type_name: str, elements: SearchStrategy[Any]) ->
 
 
 #: The value of every element, by zero-width constructor.
-_ZERO_WIDTH: dict[int, Any] = {
+_VALUE_BY_ZERO_WIDTH_CODE: dict[int, Any] = {
     0x40: None,
     0x41: True,
     0x42: False,
@@ -292,8 +292,8 @@ def arrays(elements: SearchStrategy[Any] | None = None) -> SearchStrategy[Array]
     """
     inner = SIMPLE if elements is None else elements
     zero_width = st.builds(
-        lambda code, count: Array(code, [_ZERO_WIDTH[code]] * count),
-        st.sampled_from(list(_ZERO_WIDTH)),
+        lambda code, count: Array(code, [_VALUE_BY_ZERO_WIDTH_CODE[code]] * count),
+        st.sampled_from(list(_VALUE_BY_ZERO_WIDTH_CODE)),
         st.integers(0, 5) | st.integers(250, 300),
     )
     flat = st.one_of([arrays_of(name, _SIMPLE_STRATEGIES[name]) for name in SIMPLE_TYPES])

@@ -17,7 +17,7 @@ from amqp10msg.basic.tables import FieldArray, FieldTable, as_array, as_table, s
 from amqp10msg.brokers import DEATHS, RECEIVED_TIME, STREAM_FILTER_VALUE
 from amqp10msg.translate._delivery import ADDED_HEADER_LETTERS, PER_DELIVERY_HEADER_NAMES
 from amqp10msg.translate.rabbitmq.sections import HEADER_BY_SAVED_SECTION
-from amqp10msg.translate.residual import NAME
+from amqp10msg.translate.residual import RESIDUAL_NAME
 from amqp10msg.translate.table import INTEGER_TYPE_BY_LETTER, ROWS, Row, is_text
 from amqp10msg.wire.kernel.codes import MIN_SIZE_OF_FORMAT_CODE
 from amqp10msg.wire.primitives import (
@@ -218,7 +218,7 @@ def _map_to_table(mapping: Mapping[Any, Any], depth: int) -> tuple[str, Any, boo
 #: The rows of the correspondence, by the key of the annotation for the property.
 ROW_BY_ANNOTATION: dict[str, Row] = {row.annotation: row for row in ROWS}
 # Keys of annotations that hold the residual or a property, instead of a header.
-_RESERVED_ANNOTATION_KEYS = {NAME, *ROW_BY_ANNOTATION}
+_RESERVED_ANNOTATION_KEYS = {RESIDUAL_NAME, *ROW_BY_ANNOTATION}
 #: Headers that RabbitMQ refuses unless they are arrays; an application property cannot be one.
 ROUTE_HEADERS = {"CC", "BCC"}
 #: Headers that RabbitMQ 3.10 and 4 interpret as encoded sections of a 1.0 message. If a section is
@@ -296,7 +296,7 @@ def property_name(key: Any) -> tuple[str, bool] | None:
     if (
         type(key) is not str
         or "\0" in key
-        or key == NAME
+        or key == RESIDUAL_NAME
         or key in ROUTE_HEADERS
         or key in SAVED_SECTION_HEADERS
     ):

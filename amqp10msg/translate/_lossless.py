@@ -15,7 +15,7 @@ from amqp10msg.basic.properties import encode_properties
 from amqp10msg.basic.tables import FieldTable, as_table
 from amqp10msg.brokers import STREAM_OFFSET
 from amqp10msg.message import Message
-from amqp10msg.sections import SPEC_OF, ApplicationProperties
+from amqp10msg.sections import SPEC_BY_CODE, ApplicationProperties
 from amqp10msg.sections.parts import parts_of
 from amqp10msg.translate import residual
 from amqp10msg.translate._delivery import (
@@ -93,7 +93,9 @@ def to_amqp10(basic: BasicMessage, notes: Notes, _: Any = None) -> Message:
 def _has_residual(table: Any) -> bool:
     """Whether the last header is a residual; this library always writes it last."""
     return (
-        type(table) is FieldTable and bool(table.entries) and table.entries[-1][0] == residual.NAME
+        type(table) is FieldTable
+        and bool(table.entries)
+        and table.entries[-1][0] == residual.RESIDUAL_NAME
     )
 
 
@@ -119,7 +121,7 @@ def _restore_original(basic: BasicMessage, notes: Notes) -> Message:
     """Translate a 0-9-1 message whose residual holds parts of an original 1.0 message."""
     table: Any = basic.properties.headers
     entries = as_table(table).entries
-    residuals = [entry for entry in entries if entry[0] == residual.NAME]
+    residuals = [entry for entry in entries if entry[0] == residual.RESIDUAL_NAME]
     _, letter, value = residuals[0]
     content = None
     if len(residuals) == 1 and letter == "S" and isinstance(value, str):
@@ -127,14 +129,14 @@ def _restore_original(basic: BasicMessage, notes: Notes) -> Message:
     if content is not None and is_of_message(content):
         basic = _undo_stream(basic, entries)
         entries = as_table(basic.properties.headers).entries
-        other_entries = [entry for entry in entries if entry[0] != residual.NAME]
+        other_entries = [entry for entry in entries if entry[0] != residual.RESIDUAL_NAME]
         try:
             return restored_message(basic, other_entries, content, notes, to_basic)
         except (AmqpError, ValueError, TypeError, AttributeError, KeyError, IndexError):
             notes.losses.clear()
     message = draft_of(basic, entries, notes).message(basic)
     notes.add_carried(
-        f"headers[{residual.NAME!r}]",
+        f"headers[{residual.RESIDUAL_NAME!r}]",
         value,
         "it is not a residual, or damaged, and is ignored",
     )
@@ -308,8 +310,8 @@ def _with_residual(basic: BasicMessage, content: dict[int, Any]) -> BasicMessage
     """Set a residual as the last header of a message, in place, and return the message."""
     table = basic.properties.headers
     entries = table.entries if isinstance(table, FieldTable) else []
-    other_entries = [entry for entry in entries if entry[0] != residual.NAME]
-    other_entries.append((residual.NAME, "S", residual.pack_text(content)))
+    other_entries = [entry for entry in entries if entry[0] != residual.RESIDUAL_NAME]
+    other_entries.append((residual.RESIDUAL_NAME, "S", residual.pack_text(content)))
     basic.properties.headers = headers = FieldTable()
     headers.entries = other_entries
     return basic
@@ -397,7 +399,7 @@ def _is_section(wire: bytes, code: int, content: int, end: int) -> bool:
     reader = kernel.Reader(wire, content, UNLIMITED)
     reader.end = end
     try:
-        reader.section(SPEC_OF[code])
+        reader.section(SPEC_BY_CODE[code])
     except kernel.READ_FAULTS:
         return False
     return bool(reader.pos == end)

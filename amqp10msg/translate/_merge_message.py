@@ -12,7 +12,7 @@ from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import encode_field
 from amqp10msg.basic.tables import FieldTable
 from amqp10msg.message import Message
-from amqp10msg.sections import BODY_CODES, SPEC_OF, Header, Properties
+from amqp10msg.sections import BODY_CODES, SPEC_BY_CODE, Header, Properties
 from amqp10msg.translate import residual
 from amqp10msg.translate._delivery import (
     ADDED_HEADER_LETTERS,
@@ -509,7 +509,7 @@ def _sorted_like_headers(headers: dict[str, Any], entries: dict[str, Any]) -> di
 
 def _encode_map(code: int, entries: dict[Any, Any]) -> bytes:
     """Encode the map section with this code."""
-    spec: Any = SPEC_OF[code]
+    spec: Any = SPEC_BY_CODE[code]
     return section_octets(code, filled(spec.cls, entries))
 
 
@@ -561,7 +561,7 @@ def _carry_edits(
     carried.pop(INDEXES_OF_X_HEADERS_KEY, None)
     if basic.properties.type == ENCODED_SECTIONS_TYPE_PROPERTY and draft.body_octets is not None:
         carried.pop(MARKED_SECTIONS_KEY, None)
-    is_stored = residual.NAME not in original
+    is_stored = residual.RESIDUAL_NAME not in original
     # Report the losses of headers that `draft` could not place, except unedited original headers,
     # which are restored.
     repeated = _repeated_names(basic) if draft.unplaced else set()
@@ -689,7 +689,7 @@ def _annotations_octets(
     """
     if carried:
         is_changed = True
-        merged[Symbol(residual.NAME)] = residual.pack(carried)
+        merged[Symbol(residual.RESIDUAL_NAME)] = residual.pack(carried)
     original_octets = content.get(MESSAGE_ANNOTATIONS_CODE)
     if is_delivered(basic) and not {"x-exchange", "x-routing-key"} <= set(merged):
         is_changed = True

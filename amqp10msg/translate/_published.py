@@ -74,11 +74,13 @@ def as_published(
 def _drop_route_first(basic: BasicMessage) -> BasicMessage:
     """Remove the entry `ROUTE_FIRST_KEY` from the residual: it describes a single delivery."""
     table = basic.properties.headers
-    if table is None or residual.NAME not in table:
+    if table is None or residual.RESIDUAL_NAME not in table:
         return basic
     entries = as_table(table).entries
     name, letter, value = entries[-1]
-    content = residual.unpack_text(value) if (name, letter) == (residual.NAME, "S") else None
+    content = (
+        residual.unpack_text(value) if (name, letter) == (residual.RESIDUAL_NAME, "S") else None
+    )
     if content is None or not residual.is_of_message(content):
         return basic
     if content.pop(ROUTE_FIRST_KEY, None) is None:

@@ -69,12 +69,16 @@ def restore_from_stream(
     """
     headers: Any = basic.properties.headers
     entries = [] if headers is None else as_table(headers).entries
-    texts = [value for name, letter, value in entries if (name, letter) == (residual.NAME, "S")]
+    texts = [
+        value for name, letter, value in entries if (name, letter) == (residual.RESIDUAL_NAME, "S")
+    ]
     offsets = [value for name, letter, value in entries if (name, letter) == (STREAM_OFFSET, "l")]
     content = residual.unpack_text(texts[0]) if len(texts) == len(offsets) == 1 else None
     if content is None or not is_of_message(content):
         return None
-    other_entries = [entry for entry in entries if entry[0] not in (residual.NAME, STREAM_OFFSET)]
+    other_entries = [
+        entry for entry in entries if entry[0] not in (residual.RESIDUAL_NAME, STREAM_OFFSET)
+    ]
     try:
         original = lossless_to_basic(
             _described_message(basic, other_entries, content, lossless_to_basic), Notes()
@@ -131,7 +135,9 @@ def _described_message(
     table = {entry[0]: entry for entry in entries}
     if described_headers:
         table |= {
-            entry[0]: entry for entry in described_headers.entries if entry[0] != residual.NAME
+            entry[0]: entry
+            for entry in described_headers.entries
+            if entry[0] != residual.RESIDUAL_NAME
         }
     properties = attrs.evolve(basic.properties, headers=None)
     if properties.delivery_mode == 1:

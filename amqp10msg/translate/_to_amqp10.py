@@ -46,7 +46,7 @@ from amqp10msg.translate.table import (
 from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.primitives import Symbol, ULong
 
-_RESIDUAL_KEY = Symbol(residual.NAME)
+_RESIDUAL_KEY = Symbol(residual.RESIDUAL_NAME)
 _T = TypeVar("_T")
 
 
@@ -291,7 +291,7 @@ def _translate_headers(draft: Amqp10Draft, entries: list[Any], notes: Notes) -> 
         if name[:2] == "x-":
             order.append(position)
             section, key = draft.annotations, annotation_of(name)
-            draft.has_residual = draft.has_residual or name == residual.NAME
+            draft.has_residual = draft.has_residual or name == residual.RESIDUAL_NAME
         else:
             mixed = mixed or bool(order)
         if key is not None and key not in section:

@@ -8,7 +8,7 @@ from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties
 from amqp10msg.basic.tables import FieldTable
 from amqp10msg.message import Message
-from amqp10msg.sections import BODY_CODES, KIND_OF, SPEC_OF, Data, Header, Properties
+from amqp10msg.sections import BODY_CODES, KIND_BY_CODE, SPEC_BY_CODE, Data, Header, Properties
 from amqp10msg.sections.parts import octets_of_sections
 from amqp10msg.translate import residual
 from amqp10msg.translate._delivery import ADDED_HEADER_LETTERS, becomes_text, encode_full_header
@@ -289,7 +289,7 @@ def set_properties(draft: BasicDraft, properties: Properties, notes: Notes) -> N
 def _field_octets(index: int, value: Any) -> bytes:
     """Encode a field's value as its declared type: decoding then does not need the declaration."""
     writer = kernel.Writer(False)
-    writer.typed(SPEC_OF[PROPERTIES_CODE].kinds[index], value)
+    writer.typed(SPEC_BY_CODE[PROPERTIES_CODE].kinds[index], value)
     octets: bytes = writer.finish()
     return octets
 
@@ -375,11 +375,11 @@ def _translate_annotations(
     produced = False
     last = 0
     names: set[str] = set()
-    saved = residual.NAME in annotations
+    saved = residual.RESIDUAL_NAME in annotations
     if saved:
         draft.is_certain = False
     for key, value in annotations.items():
-        if key == residual.NAME:
+        if key == residual.RESIDUAL_NAME:
             draft.saved = _read_saved(value, notes)
             produced = produced or draft.saved is not None
             exact = exact and draft.saved is not None
@@ -411,7 +411,7 @@ def _translate_annotations(
             for key in annotations
             if not (route_position and key in (_EXCHANGE_ANNOTATION, _ROUTING_KEY_ANNOTATION))
         ]
-        exact = exact and sender_keys[-1] == residual.NAME
+        exact = exact and sender_keys[-1] == residual.RESIDUAL_NAME
     if not exact or not produced:
         carry(draft, MESSAGE_ANNOTATIONS_CODE, draft.message.message_annotations)
     else:
@@ -458,7 +458,7 @@ def _read_saved(value: Any, notes: Notes) -> dict[int, Any] | None:
         content = None
     if content is None:
         notes.add_carried(
-            f"message-annotations[{residual.NAME!r}]",
+            f"message-annotations[{residual.RESIDUAL_NAME!r}]",
             value,
             "it is not a residual, or damaged, and is ignored",
         )
@@ -497,7 +497,7 @@ def carry_encodings(draft: BasicDraft) -> bool:
     differs = False
     for code, start, content, end in kernel.Reader(draft.wire, 0, UNLIMITED).scan():
         octets = draft.wire[start:end]
-        kind = KIND_OF[code]
+        kind = KIND_BY_CODE[code]
         if kind.attribute == "body":
             differs = _carry_head(draft, code, start, content, end) or differs
             continue

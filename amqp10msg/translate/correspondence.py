@@ -168,7 +168,7 @@ def _translate_samples(
 def _difference(parts: list[tuple[str, Any]], defaults: dict[str, str]) -> str:
     """Describe the parts of a translated message whose values are not in `defaults`."""
     differing = [
-        "residual" if residual.NAME in path else f"`{path}` {_format_cell(value)}"
+        "residual" if residual.RESIDUAL_NAME in path else f"`{path}` {_format_cell(value)}"
         for path, value in parts
         if defaults.get(path) != repr(value)
     ]

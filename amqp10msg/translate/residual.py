@@ -2,8 +2,8 @@
 
 A residual is an array of three items in deterministic CBOR: the version 1, the content (a map), and
 the CRC-32 (ISO-HDLC) of the encoded content. A 1.0 message has its residual as a binary in the
-message annotation `NAME`, a 0-9-1 message as base64 text (a long string) in the header
-`NAME`.
+message annotation `RESIDUAL_NAME`, a 0-9-1 message as base64 text (a long string) in the header
+`RESIDUAL_NAME`.
 
 The subset of CBOR (RFC 8949) has unsigned integers, byte strings, text strings, arrays, maps with
 integer or text keys, and null. The encoding is deterministic (4.2.1): definite lengths, shortest
@@ -37,7 +37,7 @@ from amqp10msg.notation.cbor_heads import (
     ONE_BYTE,
     TWO_BYTES,
 )
-from amqp10msg.sections import BODY_CODES, KIND_OF, SPEC_OF, Properties
+from amqp10msg.sections import BODY_CODES, KIND_BY_CODE, SPEC_BY_CODE, Properties
 from amqp10msg.translate.table import ROWS
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import DecodeError
@@ -49,7 +49,7 @@ from amqp10msg.wire.kernel.codes import (
 )
 
 #: The name of the header, and the key of the annotation, that holds the residual.
-NAME = "x-opt-amqp10msg-residual"
+RESIDUAL_NAME = "x-opt-amqp10msg-residual"
 #: Maximum size in bytes of a 1.0 message whose translation can surely be translated back within all
 #: decoding limits. Larger messages must be translated back to be sure.
 MAX_UNTRIED_MESSAGE_SIZE = 65_536
@@ -231,7 +231,7 @@ def _is_map_of(is_key: _ValueCheck, is_value: _ValueCheck = _is_bytes) -> _Value
 
 
 _MESSAGE_CHECK_BY_KEY: dict[Any, _ValueCheck] = {
-    **dict.fromkeys({*KIND_OF.keys() - BODY_CODES, WHOLE_MESSAGE_KEY}, _is_bytes),
+    **dict.fromkeys({*KIND_BY_CODE.keys() - BODY_CODES, WHOLE_MESSAGE_KEY}, _is_bytes),
     **dict.fromkeys((UNMARKED_SECTIONS_KEY, MESSAGE_IN_PAYLOAD_KEY, ROUTE_FIRST_KEY), _is_one),
     MESSAGE_FORMAT_KEY: _is_at_most(2**32 - 1),
     HEADER_INDEXES_KEY: _is_permutation,
@@ -287,7 +287,7 @@ def is_of_basic(content: dict[Any, Any]) -> bool:
 def section_octets(code: int, section: Any) -> bytes:
     """Encode a section, without a limit on the depth of nesting."""
     writer = kernel.Writer(False)
-    writer.section(SPEC_OF[code], section)
+    writer.section(SPEC_BY_CODE[code], section)
     octets: bytes = writer.finish()
     return octets
 

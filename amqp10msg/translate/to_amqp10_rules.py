@@ -20,7 +20,7 @@ from amqp10msg.translate._headers import (
 )
 from amqp10msg.translate.losses import TO_AMQP10_LOSSES
 from amqp10msg.translate.rabbitmq.version import VERSIONS, BrokerVersion
-from amqp10msg.translate.residual import NAME
+from amqp10msg.translate.residual import RESIDUAL_NAME
 from amqp10msg.wire.kernel.codes import HEADER_CODE, PROPERTIES_CODE
 
 
@@ -229,7 +229,7 @@ LOSSLESS = ToAmqp10Rules(
     residual_headers=[
         name.encode()
         for name in sorted(
-            {NAME, *ROW_BY_ANNOTATION, *BROKER_RESERVED_NAMES, *SAVED_SECTION_HEADERS}
+            {RESIDUAL_NAME, *ROW_BY_ANNOTATION, *BROKER_RESERVED_NAMES, *SAVED_SECTION_HEADERS}
         )
     ],
     death_headers=[

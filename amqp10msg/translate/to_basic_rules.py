@@ -50,7 +50,7 @@ from amqp10msg.translate.rabbitmq.sections import decode_section
 from amqp10msg.translate.rabbitmq.terms import BrokerError, TermReader, generate, reencode_body
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Loss, Notes, as_json
-from amqp10msg.translate.residual import NAME, SPARSE_PROPERTIES_KEY, is_of_basic
+from amqp10msg.translate.residual import RESIDUAL_NAME, SPARSE_PROPERTIES_KEY, is_of_basic
 from amqp10msg.translate.table import ROWS, ULONG_ID_PREFIX, shortstr
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import AmqpError
@@ -75,7 +75,7 @@ SPECIAL_NAMES = [
     name.encode()
     for name in sorted(
         {
-            NAME,
+            RESIDUAL_NAME,
             STREAM_FILTER_VALUE,
             *ADDED_HEADER_LETTERS,
             *ADDED_ANNOTATION_TYPES,

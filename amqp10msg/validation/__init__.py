@@ -12,7 +12,7 @@ import attrs
 
 from amqp10msg.brokers import ByName, SeriesName, rule_sets
 from amqp10msg.sections import KINDS
-from amqp10msg.sections.parts import LISTED, map_message, map_valid_message
+from amqp10msg.sections.parts import MAX_LISTED_VIOLATIONS, map_message, map_valid_message
 from amqp10msg.validation._table import COMPOUND_CLAUSES, NOT_VISIBLE, RULES
 from amqp10msg.validation.prefilter import RULES_NOT_CHECKED_BY_DECODING, Screen, narrow, suspected
 from amqp10msg.validation.rules import (
@@ -35,13 +35,13 @@ from amqp10msg.wire.errors import (
     EncodeError,
     expect,
 )
-from amqp10msg.wire.kernel.walk import CONSTRUCTOR, end_of, walk
+from amqp10msg.wire.kernel.walk import ROLE_CONSTRUCTOR, end_of, walk
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.wire.primitives import FORMAT_CODES
 from amqp10msg.wire.reprs import html_table
 
 __all__ = [
-    "LISTED",
+    "MAX_LISTED_VIOLATIONS",
     "NOT_VISIBLE",
     "PROFILES",
     "RULES",
@@ -301,7 +301,7 @@ def _compound_clause(rule: Rule, data: bytes, offset: int) -> str:
     for value in walk(data, section):
         if value.offset > offset:
             break
-        if value.code not in _COMPOUND_CODES or value.role == CONSTRUCTOR:
+        if value.code not in _COMPOUND_CODES or value.role == ROLE_CONSTRUCTOR:
             continue
         if rule.id == "compound-size-too-small":
             # The size follows the format code, which the elements of an array do not have.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
-from amqp10msg.sections import BODY_KINDS, SPEC_OF
+from amqp10msg.sections import BODY_KINDS, SPEC_BY_CODE
 from amqp10msg.sections import KINDS as SECTION_KINDS
 from amqp10msg.sections.parts import MessageMap
 from amqp10msg.validation._table import RULES
@@ -278,7 +278,7 @@ def narrow(view: MessageMap, screen: Screen) -> None:
         reader.end = section.end
         reader.depth = view.limits.depth
         try:
-            value = reader.section(SPEC_OF[section.kind.code])
+            value = reader.section(SPEC_BY_CODE[section.kind.code])
         except READ_FAULTS:
             value = None
         if value is None or reader.pos != section.end:

@@ -11,7 +11,7 @@ import attrs
 
 from amqp10msg.brokers import unknown_name
 from amqp10msg.sections import KINDS
-from amqp10msg.sections.parts import LISTED
+from amqp10msg.sections.parts import MAX_LISTED_VIOLATIONS
 from amqp10msg.validation.suspicion import Suspicion
 from amqp10msg.wire.errors import AmqpError, shortened_path
 from amqp10msg.wire.reprs import with_bounded_repr
@@ -212,7 +212,7 @@ def violation_of(rule: Rule, occurrence: Occurrence, severity: Severity) -> Viol
 def violations_of(
     rules: Iterable[Rule], view: Any, severities: Mapping[str, Severity] | None = None
 ) -> Iterator[Violation]:
-    """Check the rules; yield at most 100 (`LISTED`) violations of each rule.
+    """Check the rules; yield at most 100 (`MAX_LISTED_VIOLATIONS`) violations of each rule.
 
     Args:
         rules: the rules to check; a rule without a check is skipped.
@@ -223,5 +223,5 @@ def violations_of(
     for rule in rules:
         severity = rule.severity if severities is None else severities.get(rule.id)
         if rule.check is not None and severity is not None:
-            for occurrence in islice(rule.check(view), LISTED):
+            for occurrence in islice(rule.check(view), MAX_LISTED_VIOLATIONS):
                 yield violation_of(rule, occurrence, severity)

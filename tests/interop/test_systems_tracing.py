@@ -86,7 +86,7 @@ def test_trace_fields_round_trip(
     attribute = place.replace("-", "_")
     again = tracing.with_fields(received, {}, place)
     before, after = (dict(getattr(m, attribute) or {}) for m in (message, again))
-    kept = {key: value for key, value in before.items() if key not in tracing.FIELDS}
+    kept = {key: value for key, value in before.items() if key not in tracing.TRACE_FIELDS}
     assert Message(kept) == Message(after)
 
 
@@ -108,7 +108,7 @@ def test_lenient_sections_keep_their_entries(entries: Any, place: Any, twice: bo
 
 @given(messages())
 def test_any_message_has_fields_or_none(message: Message) -> None:
-    assert {*tracing.fields(message)} <= {*tracing.FIELDS}
+    assert {*tracing.fields(message)} <= {*tracing.TRACE_FIELDS}
 
 
 def test_an_intermediary_comes_before_the_sender() -> None:

@@ -553,7 +553,7 @@ def with_residual(draw: st.DrawFn) -> bytes:
             17: draw(st.lists(st.integers(0, 5))),
         }
         key = draw(st.sampled_from([3, 17, 18]))
-        annotations[Symbol(residual.NAME)] = residual.pack({key: content.get(key, 1)})
+        annotations[Symbol(residual.RESIDUAL_NAME)] = residual.pack({key: content.get(key, 1)})
         return message.evolve(message_annotations=annotations).encode()
     return draw(mutated(wire)) if change == "damaged" else wire
 
@@ -590,7 +590,7 @@ def test_message_from_0_9_1_stays_in_the_kernel(
         wire = to_amqp10(basic).message.encode()
         given_ = {"wire": pa.array([wire], pa.binary())}
 
-        assert Symbol(residual.NAME) in (Message.decode(wire).message_annotations or {})
+        assert Symbol(residual.RESIDUAL_NAME) in (Message.decode(wire).message_annotations or {})
         assert [] == odd_rows("0-9-1", given_)
         assert_same(TO_BASIC, given_)
         assert basic == to_basic(Message.decode(wire)).message

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from amqp10msg import Message, load_rules, rule, validate
 from amqp10msg.message.rules import Check, Finding
 from amqp10msg.testing import messages
-from amqp10msg.validation import LISTED, PROFILES, Profile, Rule, Violation
+from amqp10msg.validation import MAX_LISTED_VIOLATIONS, PROFILES, Profile, Rule, Violation
 from amqp10msg.validation.rules import MAX_EXAMPLE_LENGTH, Occurrence
 from tests.validation.damaged import messages as damaged_messages
 
@@ -148,7 +148,7 @@ def test_path_of_no_section_is_an_error_in_the_check(path: str, hint: str) -> No
         (("header", "wrong"), [("header", "wrong")]),
         (["a", ("header", "b")], [("", "a"), ("header", "b")]),
         (iter(["a"]), [("", "a")]),
-        (["x"] * (LISTED + 1), [("", "x")] * LISTED),
+        (["x"] * (MAX_LISTED_VIOLATIONS + 1), [("", "x")] * MAX_LISTED_VIOLATIONS),
     ],
 )
 def test_check_returns_or_yields_findings(findings: Any, expected: list[tuple[str, str]]) -> None:

@@ -20,7 +20,7 @@ from amqp10msg import Message, encode_value
 from amqp10msg.net import stream_ranges, transport
 from amqp10msg.net.ends.terms import LinkError
 from amqp10msg.net.ends.urls import parse_url
-from amqp10msg.net.event_hubs import ENQUEUED, Hub, Partitions
+from amqp10msg.net.event_hubs import ENQUEUED_TIME_ANNOTATION, Hub, Partitions
 from amqp10msg.net.stream_ranges import (
     Bounds,
     LateRangeError,
@@ -64,7 +64,7 @@ def read(
     for one in read_range(parse_url(namespace.url), part, reading):
         if isinstance(one, StreamRows):
             assert one.offsets == [int(Message.decode(octets).value) for octets in one.octets]
-            times = [received_time(octets, ENQUEUED) for octets in one.octets]
+            times = [received_time(octets, ENQUEUED_TIME_ANNOTATION) for octets in one.octets]
             assert times == [enqueued(number) for number in one.offsets]
             found += one.offsets
         else:

@@ -33,7 +33,7 @@ from amqp10msg.app.cli import main  # noqa: E402
 from amqp10msg.net import spool as spooling  # noqa: E402
 from amqp10msg.net.bridge import read_quarantine, source_end  # noqa: E402
 from amqp10msg.net.ends import parquet  # noqa: E402
-from amqp10msg.net.ends.parquet import LANDED, Landing, Spooled, file_name  # noqa: E402
+from amqp10msg.net.ends.parquet import LANDED_SCHEMA, Landing, Spooled, file_name  # noqa: E402
 from amqp10msg.net.ends.terms import LinkError, Settle, SourceDelivery, SourceRequest  # noqa: E402
 from amqp10msg.net.ends.urls import parse_url  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
@@ -71,7 +71,7 @@ def test_files_have_rising_names(tmp_path: Path) -> None:
         assert tmp_path / "000000000001.parquet" == landing.write([delivery(3, b"c")])
 
     assert [b"a", b"bb", b"c"] == [row["wire"] for row in rows(tmp_path)]
-    assert LANDED == pq.read_schema(tmp_path / "000000000000.parquet").remove_metadata()
+    assert LANDED_SCHEMA == pq.read_schema(tmp_path / "000000000000.parquet").remove_metadata()
 
 
 def test_file_names_are_never_reused(tmp_path: Path) -> None:

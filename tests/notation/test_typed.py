@@ -41,7 +41,7 @@ from amqp10msg.delivery import Accepted, Error, Rejected
 from amqp10msg.notation import NotationError, from_typed, to_typed
 from amqp10msg.notation._common import describe
 from amqp10msg.notation.type_names import BIT_PATTERN_WIDTHS, TYPE_NAME_BY_CLASS, bits_of
-from amqp10msg.sections import KIND_OF
+from amqp10msg.sections import KIND_BY_CODE
 from amqp10msg.sections.parts import parts_of
 from amqp10msg.testing import composites, encodings, messages, mutated, values
 from amqp10msg.wire.limits import UNLIMITED
@@ -472,7 +472,7 @@ def sections_by_values(message: Message) -> list[Any]:
             made.append(["unknown", by_values(value[0])])
         else:
             typed = by_values(value[0])
-            kind = KIND_OF[code]
+            kind = KIND_BY_CODE[code]
             made.append([kind.name, typed[1] if typed[0] == kind.source else typed])
     return made
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 
 from amqp10msg import spark
-from amqp10msg.net.ends.parquet import LANDED
+from amqp10msg.net.ends.parquet import LANDED_SCHEMA
 
 # A task may fail three times, as on a cluster.
 MASTER = "local[2,4]"
@@ -25,7 +25,7 @@ def main() -> None:
             "spark.log.level": "ERROR",
         },
     )
-    rows = session.readStream.schema(session.createDataFrame(LANDED.empty_table()).schema)
+    rows = session.readStream.schema(session.createDataFrame(LANDED_SCHEMA.empty_table()).schema)
     writer = (
         rows.option("maxFilesPerTrigger", 100 if rest else 1)
         .parquet(landing)

@@ -21,7 +21,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict  # noqa: E402
 from pyspark.sql.types import StructType  # noqa: E402
 
 from amqp10msg import spark  # noqa: E402
-from amqp10msg.net.ends.parquet import LANDED  # noqa: E402
+from amqp10msg.net.ends.parquet import LANDED_SCHEMA  # noqa: E402
 from amqp10msg.spark.queue_source import Consumer, _Options  # noqa: E402
 from tests.basic_broker import BasicBroker, running  # noqa: E402
 from tests.bridging import numbered as basic_numbered  # noqa: E402
@@ -90,7 +90,7 @@ def test_queue_is_landed_on_disk_before_reading(broker: tuple[str, Any], tmp_pat
     assert [30, 30, 30, 10] == [len(rows(first, n, n + 1)) for n in range(4)]
     assert list(range(100)) == numbers(rows(first, 0, 4))
     assert not made.queues["q"]
-    assert LANDED.names == list(rows(first, 0, 1)[0])
+    assert LANDED_SCHEMA.names == list(rows(first, 0, 1)[0])
 
     # Another run goes on with the next file; a batch that is repeated reads its own.
     made.queues["q"].extend(message(n) for n in range(100, 110))
@@ -151,7 +151,7 @@ def test_landing_file_of_earlier_version_has_all_columns(
 
     found = rows(first, 0, 4)
     assert list(range(100)) == numbers(found)
-    assert LANDED.names == list(found[0])
+    assert LANDED_SCHEMA.names == list(found[0])
     assert {None} == {row["message_format"] for row in found}
 
 

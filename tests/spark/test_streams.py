@@ -20,7 +20,7 @@ import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg import spark  # noqa: E402
 from amqp10msg.jobs import output_of  # noqa: E402
-from amqp10msg.net.ends.parquet import LANDED, Landing, Spooled  # noqa: E402
+from amqp10msg.net.ends.parquet import LANDED_SCHEMA, Landing, Spooled  # noqa: E402
 from amqp10msg.spark.sink import CAN_SINK_STREAMS  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
@@ -63,7 +63,7 @@ class Stream:
         return self.folder / "out"
 
     def rows(self) -> Any:
-        schema = self.session.createDataFrame(LANDED.empty_table()).schema
+        schema = self.session.createDataFrame(LANDED_SCHEMA.empty_table()).schema
         reader = self.session.readStream.schema(schema).option("maxFilesPerTrigger", 1)
         return reader.parquet(str(self.landing))
 

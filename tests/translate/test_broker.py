@@ -206,7 +206,11 @@ def test_messages_of_1_0_come_back_through_consumers_of_0_9_1(
 
     for (message, _), basic in zip(pairs, came, strict=True):
         # Without a residual the order of headers is that of their names.
-        if again and kind == "quorum" and residual.NAME not in (basic.properties.headers or {}):
+        if (
+            again
+            and kind == "quorum"
+            and residual.RESIDUAL_NAME not in (basic.properties.headers or {})
+        ):
             continue
         assert told(message) == told(to_amqp10(basic).message)
 
@@ -236,7 +240,9 @@ def test_application_properties_change_in_streams_where_the_losses_say_so(
             if encode_value(value) != encode_value(after[key])
         }
         assert changed - carried == said - carried
-        assert not changed & carried or residual.NAME not in (basic.properties.headers or {})
+        assert not changed & carried or residual.RESIDUAL_NAME not in (
+            basic.properties.headers or {}
+        )
 
 
 @some

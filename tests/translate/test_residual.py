@@ -33,7 +33,7 @@ from amqp10msg.basic import (
 from amqp10msg.testing import composites, malformed, messages, mutated, simple_values, values
 from amqp10msg.translate import PROFILES, TranslationError, as_published, to_amqp10, to_basic
 from amqp10msg.translate.residual import (
-    NAME,
+    RESIDUAL_NAME,
     count_padded_fields,
     pack,
     pack_text,
@@ -63,10 +63,10 @@ def damaged() -> list[Any]:
 
 @pytest.mark.parametrize("value", damaged())
 def test_a_damaged_residual_in_1_0_is_reported_and_kept(value: Any) -> None:
-    message = Message(b"", message_annotations={NAME: value})
+    message = Message(b"", message_annotations={RESIDUAL_NAME: value})
     made = to_basic(message)
 
-    assert f"message-annotations[{NAME!r}]" in {loss.path for loss in made.losses}
+    assert f"message-annotations[{RESIDUAL_NAME!r}]" in {loss.path for loss in made.losses}
     assert message.encode() == to_amqp10(sent(made.message)).message.encode()
 
 
@@ -87,11 +87,13 @@ def test_a_damaged_residual_in_1_0_is_reported_and_kept(value: Any) -> None:
     ],
 )
 def test_a_damaged_residual_in_0_9_1_is_reported_and_kept(letter: str, value: Any) -> None:
-    properties = BasicProperties(headers=FieldTable.of([("a", "I", 1), (NAME, letter, value)]))
+    properties = BasicProperties(
+        headers=FieldTable.of([("a", "I", 1), (RESIDUAL_NAME, letter, value)])
+    )
     basic = BasicMessage(properties, b"x")
     made = to_amqp10(basic)
 
-    assert f"headers[{NAME!r}]" in {loss.path for loss in made.losses}
+    assert f"headers[{RESIDUAL_NAME!r}]" in {loss.path for loss in made.losses}
     assert [] == validate(made.message)
     assert octets_of(basic) == octets_of(to_basic(Message.decode(made.message.encode())).message)
 
@@ -99,8 +101,8 @@ def test_a_damaged_residual_in_0_9_1_is_reported_and_kept(letter: str, value: An
 @given(st.binary(max_size=40))
 def test_any_octets_as_a_residual(octets: bytes) -> None:
     text = base64.b64encode(octets).decode()
-    to_basic(Message(b"", message_annotations={NAME: octets}))
-    to_amqp10(BasicMessage(BasicProperties(headers={NAME: text})))
+    to_basic(Message(b"", message_annotations={RESIDUAL_NAME: octets}))
+    to_amqp10(BasicMessage(BasicProperties(headers={RESIDUAL_NAME: text})))
 
 
 @given(
@@ -126,7 +128,7 @@ def test_engine_reads_an_edited_residual_like_the_plain_rules(
 
     found = to_amqp10(basic)
 
-    assert name == NAME
+    assert name == RESIDUAL_NAME
     assert expected.message.encode() == found.message.encode()
     assert repr(expected.losses) == repr(found.losses)
 
@@ -147,9 +149,9 @@ _RESIDUALS = st.dictionaries(
 
 @given(_RESIDUALS)
 def test_a_forged_residual_raises_nothing(content: dict[int, Any]) -> None:
-    message = Message(b"abc", message_annotations={NAME: pack(content)})
+    message = Message(b"abc", message_annotations={RESIDUAL_NAME: pack(content)})
     to_basic(message)
-    basic = BasicMessage(BasicProperties(headers={NAME: pack_text(content)}), b"abc")
+    basic = BasicMessage(BasicProperties(headers={RESIDUAL_NAME: pack_text(content)}), b"abc")
     validated = to_amqp10(basic).message
 
     Message.decode(validated.encode(), strict=False)
@@ -179,7 +181,7 @@ def _unsorted(content: Any) -> bool:
 
 def residual_of(basic: BasicMessage) -> Any:
     """What a 0-9-1 message carries along, {} for nothing."""
-    return unpack_text(dict(basic.properties.headers or {}).get(NAME, "")) or {}
+    return unpack_text(dict(basic.properties.headers or {}).get(RESIDUAL_NAME, "")) or {}
 
 
 @given(composites(Properties), st.integers(1, 13))
@@ -277,7 +279,7 @@ def annotated(content: dict[int, Any], count: int) -> Message:
     names = [str(number) for number in range(count)]
     annotations: dict[Any, Any] = {Symbol(f"x-opt-{name}"): 1 for name in names}
     if content:
-        annotations[Symbol(NAME)] = pack(content)
+        annotations[Symbol(RESIDUAL_NAME)] = pack(content)
     properties = {f"x-{name}": 1 for name in names} | dict.fromkeys(names, 1)
     return Message(b"", message_annotations=annotations, application_properties=properties)
 
@@ -291,7 +293,7 @@ def test_properties_that_begin_like_annotations_cost_no_more_for_many_of_these()
 def test_many_remembered_fields_of_many_headers() -> None:
     fields = {str(number): b"L" + bytes(7) + b"\1" for number in range(8_000)}
     properties = dict.fromkeys(fields, 1)
-    annotations: Any = {Symbol(NAME): pack({16: fields})}
+    annotations: Any = {Symbol(RESIDUAL_NAME): pack({16: fields})}
     message = Message(b"", message_annotations=annotations, application_properties=properties)
     basic = to_basic(message).message
 
@@ -311,7 +313,7 @@ def test_residual_with_colliding_keys_is_rejected() -> None:
 def test_many_headers_without_a_place_that_were_added_since() -> None:
     added = [(str(number), "A", FieldArray.of([])) for number in range(9_000)]
     table = FieldTable.of(added)
-    table.entries.append((NAME, "S", pack_text({1: 5})))
+    table.entries.append((RESIDUAL_NAME, "S", pack_text({1: 5})))
     basic = BasicMessage(BasicProperties(headers=table), b"x")
 
     assert len(added) == len(to_amqp10(basic).losses)
@@ -323,12 +325,12 @@ def test_residual_with_unsorted_positions_is_rejected(places: list[int]) -> None
     annotations: Any = {
         Symbol("x-opt-a"): 1,
         Symbol("x-opt-b"): 2,
-        Symbol(NAME): pack({17: places}),
+        Symbol(RESIDUAL_NAME): pack({17: places}),
     }
     message = Message(b"", message_annotations=annotations, application_properties={"c": 3})
     made = to_basic(message)
 
-    assert f"message-annotations[{NAME!r}]" in {loss.path for loss in made.losses}
+    assert f"message-annotations[{RESIDUAL_NAME!r}]" in {loss.path for loss in made.losses}
     assert message.encode() == to_amqp10(sent(made.message)).message.encode()
 
 
@@ -347,7 +349,7 @@ def test_positions_of_the_headers_that_begin_with_x(places: list[int], names: st
     annotations: Any = {
         Symbol("x-opt-a"): 1,
         Symbol("x-opt-b"): 2,
-        Symbol(NAME): pack({17: places}),
+        Symbol(RESIDUAL_NAME): pack({17: places}),
     }
     properties = {"c": 3, "d": 4}
     message = Message(b"", message_annotations=annotations, application_properties=properties)

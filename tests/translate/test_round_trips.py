@@ -52,7 +52,7 @@ from amqp10msg.translate import (
     to_basic,
 )
 from amqp10msg.translate._delivery import encode_full_header
-from amqp10msg.translate.residual import NAME
+from amqp10msg.translate.residual import RESIDUAL_NAME
 from tests.lossless import carries, octets_of, with_added
 from tests.samples import some
 
@@ -199,7 +199,7 @@ def test_non_ascii_symbols_are_carried(name: str) -> None:
     basic = BasicMessage(BasicProperties(**given))
     there = to_amqp10(basic)
 
-    assert {NAME} == set(there.message.message_annotations or ())
+    assert {RESIDUAL_NAME} == set(there.message.message_annotations or ())
     assert octets_of(basic) == octets_of(to_basic(there.message).message)
     annotations: Any = {f"x-opt-basic-{name.replace('_', '-')}": "text/ü"}
     message = Message(b"x", message_annotations=annotations)
@@ -258,7 +258,7 @@ def test_names_that_sort_after_those_of_annotations_are_a_loss(last: str) -> Non
     back = to_amqp10(as_published(with_added(made.message))).message
 
     assert ["message-annotations"] == [loss.path for loss in made.losses]
-    assert {NAME, *annotations} == set(back.message_annotations or {})
+    assert {RESIDUAL_NAME, *annotations} == set(back.message_annotations or {})
     assert [] == silent(message, attrs.evolve(with_added(made.message), routing_key="q"))
 
 

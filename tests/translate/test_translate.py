@@ -62,7 +62,7 @@ from amqp10msg.translate import (
 )
 from amqp10msg.translate._to_basic import carry_encodings
 from amqp10msg.translate.correspondence import to_amqp10_rows, to_basic_rows
-from amqp10msg.translate.residual import NAME
+from amqp10msg.translate.residual import RESIDUAL_NAME
 from amqp10msg.translate.table import ROWS, Row
 from bench.messages import GENERAL, GENERAL_VALUE
 from tests.lossless import MESSAGE, ODD, octets_of, sent
@@ -155,7 +155,7 @@ KEYS = st.sampled_from(
             "x-opt-delivery-mode",
             "x-opt-message-id",
             "x-opt-content-type",
-            NAME,
+            RESIDUAL_NAME,
         ),
     ]
 )
@@ -193,7 +193,9 @@ def typical() -> st.SearchStrategy[Message]:
         creation_time=times,
         group_id=texts,
     )
-    names = st.sampled_from([*"abcz", "x-a", "x-b", "CC", "é", "x-opt-a", "", "k" * 256, NAME])
+    names = st.sampled_from(
+        [*"abcz", "x-a", "x-b", "CC", "é", "x-opt-a", "", "k" * 256, RESIDUAL_NAME]
+    )
     bodies = st.binary(max_size=3) | VALUES.map(AmqpValue) | st.just([Data(b"a"), Data(b"b")])
     return st.builds(
         Message,
@@ -395,10 +397,10 @@ def test_encoded_sections_come_back_as_what_their_type_says(payload: str) -> Non
 def test_a_typical_message_needs_no_residual() -> None:
     made = to_amqp10(BasicMessage(TYPICAL, b"{}"))
 
-    assert NAME not in (made.message.message_annotations or {})
+    assert RESIDUAL_NAME not in (made.message.message_annotations or {})
     assert () == made.losses
     back = to_basic(made.message)
-    assert NAME not in (back.message.properties.headers or {})
+    assert RESIDUAL_NAME not in (back.message.properties.headers or {})
     assert ["sorted"] == [loss.action for loss in back.losses]  # by a broker on the way
 
 
@@ -599,7 +601,7 @@ def test_annotations_that_rabbitmq_keeps_from_consumers_are_carried(key: str, va
     basic = to_basic(message).message
 
     assert basic.properties.headers is not None
-    assert [NAME] == list(basic.properties.headers)
+    assert [RESIDUAL_NAME] == list(basic.properties.headers)
     assert message.encode() == to_amqp10(basic).message.encode()
 
 

@@ -41,7 +41,7 @@ from amqp10msg.translate import (
     to_amqp10,
     to_basic,
 )
-from amqp10msg.translate.residual import NAME
+from amqp10msg.translate.residual import RESIDUAL_NAME
 from tests.lossless import MESSAGE, ODD, octets_of, sent
 
 # What RabbitMQ accepts and then cannot deliver: consumers die of it, and the message stays.
@@ -163,7 +163,7 @@ def test_an_undeliverable_header_is_carried(name: str, letter: str, value: Any) 
     annotations: dict[Any, Any] = made.message.message_annotations or {}
 
     assert [] == poison(made.message)
-    assert {NAME} == set(annotations)
+    assert {RESIDUAL_NAME} == set(annotations)
     assert {"a": 1, "z": "z"} == made.message.application_properties
     assert [(f"headers[{name!r}]", "carried")] == [(loss.path, loss.action) for loss in made.losses]
     back = to_basic(Message.decode(made.message.encode())).message

@@ -30,7 +30,15 @@ from amqp10msg import (
 from amqp10msg.testing import messages, mutated, values
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel.path import path_of
-from amqp10msg.wire.kernel.walk import CONSTRUCTOR, MAX_LEVELS, TOO_DEEP, VALUE, Value, end_of, walk
+from amqp10msg.wire.kernel.walk import (
+    FAULT_TOO_DEEP,
+    MAX_LEVELS,
+    ROLE_CONSTRUCTOR,
+    ROLE_VALUE,
+    Value,
+    end_of,
+    walk,
+)
 from amqp10msg.wire.primitives import FORMAT_CODES
 
 OCTETS = st.binary(max_size=80) | messages().map(Message.encode).flatmap(mutated)
@@ -59,7 +67,7 @@ def simple_values(value: Any) -> Iterator[Any]:
 
 def is_element(value: Value) -> bool:
     """Whether a value stands in an array, without a constructor of its own."""
-    return value.parent is not None and value.parent.code >= 0xE0 and value.role is VALUE
+    return value.parent is not None and value.parent.code >= 0xE0 and value.role is ROLE_VALUE
 
 
 def octets_of(data: bytes, value: Value) -> bytes:
@@ -79,14 +87,14 @@ def test_walk_finds_the_values_that_the_reader_finds(value: Any) -> None:
     simple = [
         one
         for one in found
-        if 0 < one.code < 0xC0 and one.code != empty_list and one.role is not CONSTRUCTOR
+        if 0 < one.code < 0xC0 and one.code != empty_list and one.role is not ROLE_CONSTRUCTOR
     ]
     expected = list(simple_values(decode_value(data)))
     assert [encode_value(one) for one in expected] == [
         encode_value(decode_value(octets_of(data, one))) for one in simple
     ]
     for one in found:
-        if one.role is not CONSTRUCTOR and not is_element(one):
+        if one.role is not ROLE_CONSTRUCTOR and not is_element(one):
             assert skip_value(data, one.offset) == one.end == end_of(data, one.offset, len(data))
 
 
@@ -102,7 +110,7 @@ def test_walk_covers_any_bytes_without_overlap(data: bytes) -> None:
             assert one.level > one.parent.level
         holds_more = one.code == 0 or one.code >= 0xC0
         at = one.content if holds_more and not one.fault else one.end
-        if one.role is CONSTRUCTOR or one.fault:
+        if one.role is ROLE_CONSTRUCTOR or one.fault:
             at = one.end
     assert len(data) == at
 
@@ -250,7 +258,11 @@ def test_validation_of_endless_nesting_is_bounded(steps: Steps) -> None:
 
 def test_walk_depth_is_limited() -> None:
     deepest = list(walk(ZEROS))[-1]
-    assert (TOO_DEEP, MAX_LEVELS + 1, len(ZEROS)) == (deepest.fault, deepest.level, deepest.end)
+    assert (FAULT_TOO_DEEP, MAX_LEVELS + 1, len(ZEROS)) == (
+        deepest.fault,
+        deepest.level,
+        deepest.end,
+    )
 
 
 def test_path_after_very_many_values_is_the_parents() -> None:

@@ -11,7 +11,7 @@ from amqp10msg.app.inspector.reading import Item
 from amqp10msg.composite import composite_of
 from amqp10msg.files.recognition import decode_whole
 from amqp10msg.files.signatures import SECTION_START
-from amqp10msg.sections import CODES
+from amqp10msg.sections import CODE_BY_DESCRIPTOR
 from amqp10msg.validation import Profile, Violation, profile_of, validate
 from amqp10msg.wire.errors import AmqpError, DecodeError
 from amqp10msg.wire.kernel import decode_value, decode_values, skip_value
@@ -106,7 +106,7 @@ def is_message(data: bytes) -> bool:
         descriptor = decode_value(data[1 : skip_value(data, 1)])
     except DecodeError:
         return True
-    return isinstance(descriptor, (ULong, Symbol)) and descriptor in CODES
+    return isinstance(descriptor, (ULong, Symbol)) and descriptor in CODE_BY_DESCRIPTOR
 
 
 def read(data: bytes, *, as_values: bool = False) -> list[Any]:

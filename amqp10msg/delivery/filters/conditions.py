@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Self
 
 import attrs
 
-from amqp10msg.brokers import STREAM_FILTER_VALUE, STREAM_OFFSET, STREAM_PLACES, stream_start
+from amqp10msg.brokers import NAMED_STREAM_OFFSETS, STREAM_FILTER_VALUE, STREAM_OFFSET, stream_start
 from amqp10msg.composite import Field, rows
 from amqp10msg.delivery.filters._base import (
     DEFAULT_FILTER_LIMITS,
@@ -622,8 +622,8 @@ class StreamOffset(Filter):
         if isinstance(start, str):
             if not isinstance(stream_start(start), str):
                 raise EncodeError(
-                    f"a stream is read from {', '.join(STREAM_PLACES)}, an interval such as 10m, "
-                    f"an offset or a time, not from {start!r}",
+                    f"a stream is read from {', '.join(NAMED_STREAM_OFFSETS)}, an interval such "
+                    f"as 10m, an offset or a time, not from {start!r}",
                     "filter.start",
                 )
         elif not isinstance(start, int) or isinstance(start, bool):

@@ -32,8 +32,8 @@ _MAX_HEADER_SIZE = 64
 _FALSE_CODE, _FALSE_BYTE = b"\x42", b"\x56\x00"
 #: Values of `Entry.acquirer` if no link, or more than one link, has acquired the message. Other
 #: values are the positive numbers of links.
-NEVER_ACQUIRED = 0
-SEVERAL_LINKS = -1
+NO_ACQUIRER = 0
+SEVERAL_ACQUIRERS = -1
 #: The header of messages without a header section. Never modify it.
 HEADER_OF_DEFAULTS = Header()
 
@@ -214,8 +214,8 @@ class Entry:
         origin: the argument `origin` of `publish`; None after a restart.
         stored: whether the message is in the store.
         state: the state (Part 3, figure 3.1).
-        acquirer: the number of the only link that has ever acquired the message; or NEVER_ACQUIRED,
-            or SEVERAL_LINKS.
+        acquirer: the number of the only link that has ever acquired the message; or NO_ACQUIRER,
+            or SEVERAL_ACQUIRERS.
         delivery: the unsettled `Delivery` in move mode, or None.
         copies: the unsettled deliveries in copy mode, by number of the link.
         barred_links: the numbers of the links that must not get the message: links in copy mode
@@ -236,7 +236,7 @@ class Entry:
     origin: object = None
     stored: bool = False
     state: MessageState = MessageState.AVAILABLE
-    acquirer: int = NEVER_ACQUIRED
+    acquirer: int = NO_ACQUIRER
     delivery: Any = None
     copies: dict[int, Any] | None = None
     barred_links: set[int] | None = None
@@ -268,7 +268,7 @@ class Entry:
             priority_level(header.priority, levels),
         )
         if was_acquired_before(stored.octets):
-            entry.acquirer = SEVERAL_LINKS
+            entry.acquirer = SEVERAL_ACQUIRERS
         return entry
 
     def message(self) -> Message:

@@ -10,8 +10,8 @@ import attrs
 
 from amqp10msg.delivery.node.contents import (
     HEADER_OF_DEFAULTS,
-    NEVER_ACQUIRED,
-    SEVERAL_LINKS,
+    NO_ACQUIRER,
+    SEVERAL_ACQUIRERS,
     Capacity,
     Contents,
     Counts,
@@ -543,7 +543,7 @@ class DistributionNode:
                 unreadable.append((stored, str(error)))
                 continue
             entry.stored = True
-            entry.acquirer = SEVERAL_LINKS  # links may have acquired it before the restart
+            entry.acquirer = SEVERAL_ACQUIRERS  # links may have acquired it before the restart
             self._contents.insert(entry)
         for stored, reason in unreadable:
             self._store.quarantine(self.name, stored, reason)
@@ -671,7 +671,7 @@ class DistributionNode:
             stored.durable,
             stored.priority,
             ttl,
-            entry.acquirer in {NEVER_ACQUIRED, link.number},
+            entry.acquirer in {NO_ACQUIRER, link.number},
             stored.delivery_count,
         )
         octets = scan(entry.octets, limits=UNLIMITED).replace(
@@ -684,7 +684,7 @@ class DistributionNode:
         self._contents.memory.held += len(octets)
         if link.mode is StdDistMode.MOVE:
             entry.state = MessageState.ACQUIRED
-            entry.acquirer = link.number if header.first_acquirer else SEVERAL_LINKS
+            entry.acquirer = link.number if header.first_acquirer else SEVERAL_ACQUIRERS
             entry.delivery = delivery
             self._contents.acquired += 1
         else:

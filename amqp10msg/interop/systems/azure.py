@@ -53,7 +53,7 @@ __all__ = [
 Service: TypeAlias = Literal["servicebus", "eventhub"]
 
 #: Names of message states. The index of a name is its number in ``x-opt-message-state``.
-_STATES = ("active", "deferred", "scheduled")
+_MESSAGE_STATE_NAMES = ("active", "deferred", "scheduled")
 
 
 @attrs.frozen(kw_only=True)
@@ -172,8 +172,8 @@ def broker_fields(message: Message) -> BrokerFields:
             if value is not None:
                 values[name] = value
     state = message.message_annotation("x-opt-message-state")
-    if _is_integer(state) and 0 <= state < len(_STATES):
-        values["state"] = _STATES[state]
+    if _is_integer(state) and 0 <= state < len(_MESSAGE_STATE_NAMES):
+        values["state"] = _MESSAGE_STATE_NAMES[state]
     if message.properties is not None and isinstance(message.properties.group_id, str):
         values["session_id"] = message.properties.group_id
     if message.header is not None:

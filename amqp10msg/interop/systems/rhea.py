@@ -53,7 +53,7 @@ _MAP_SECTIONS: dict[str, tuple[Any, type]] = {
     "application_properties": (ApplicationProperties, str),
     "footer": (Footer, Symbol),
 }
-_NAMES = frozenset({*_HEADER_FIELDS, *_PROPERTIES_FIELDS, *_MAP_SECTIONS, "body"})
+_KNOWN_KEYS = frozenset({*_HEADER_FIELDS, *_PROPERTIES_FIELDS, *_MAP_SECTIONS, "body"})
 # The descriptors of data and amqp-sequence (Part 3, 3.2.6 and 3.2.7), as rhea marks such bodies.
 _DATA_CODE, _SEQUENCE_CODE = 0x75, 0x76
 _MAX_DATE = 8_640_000_000_000_000  # the last and the first Date of JavaScript, in ms since 1970
@@ -64,7 +64,7 @@ _MAX_EXACT_INTEGER = 2**53
 
 def is_rhea(value: object) -> bool:
     """Whether a value is a dict whose keys all belong to messages of rhea."""
-    return isinstance(value, Mapping) and bool(value) and _NAMES.issuperset(value)
+    return isinstance(value, Mapping) and bool(value) and _KNOWN_KEYS.issuperset(value)
 
 
 # From rhea.
@@ -85,7 +85,7 @@ def from_rhea(document: Mapping[str, Any]) -> Message:
         EncodeError: a field of header or properties has a wrong type.
     """
     expect(document, Mapping, "from_rhea", "a dict", {str: "parse it first, json.loads"})
-    unknown = [key for key in document if key not in _NAMES]
+    unknown = [key for key in document if key not in _KNOWN_KEYS]
     if unknown:
         raise ValueError(f"a message of rhea has no {unknown[0]!r:.80}")
     fields = {name: value for name, value in document.items() if value is not None}

@@ -26,14 +26,22 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.propagators.textmap import TextMapPropagator
 
-__all__ = ["FIELDS", "Place", "TraceParent", "extract", "fields", "inject", "with_fields"]
+__all__ = [
+    "TRACE_FIELDS",
+    "TraceParent",
+    "TraceSection",
+    "extract",
+    "fields",
+    "inject",
+    "with_fields",
+]
 
 #: The section in which trace fields are stored. Senders use the application properties,
 #: intermediaries the message-annotations.
-Place: TypeAlias = Literal["application-properties", "message-annotations"]
+TraceSection: TypeAlias = Literal["application-properties", "message-annotations"]
 
 #: The fields of W3C Trace Context and W3C Baggage.
-FIELDS = ("traceparent", "tracestate", "baggage")
+TRACE_FIELDS = ("traceparent", "tracestate", "baggage")
 
 #: The binary form of traceparent. It consists of the version, then for each field its number and
 #: its value.
@@ -113,7 +121,7 @@ class TraceParent:
 
 
 def fields(message: Message) -> dict[str, str]:
-    """Return the trace fields of a message as {name: text}; see `FIELDS`.
+    """Return the trace fields of a message as {name: text}; see `TRACE_FIELDS`.
 
     Fields in the message-annotations take precedence over application properties. The tracestate
     comes from the section that contains the traceparent. Fields of invalid types are left out
@@ -140,7 +148,7 @@ def fields(message: Message) -> dict[str, str]:
 def with_fields(
     message: Message,
     fields: Mapping[str, str],
-    place: Place = "application-properties",
+    place: TraceSection = "application-properties",
     *,
     binary: bool = False,
 ) -> Message:
@@ -150,8 +158,8 @@ def with_fields(
 
     Args:
         message: the message.
-        fields: {name: text} of the new fields, as in HTTP headers. Fields of `FIELDS` that are not
-            in `fields` are removed from the section.
+        fields: {name: text} of the new fields, as in HTTP headers. Fields of `TRACE_FIELDS` that
+            are not in `fields` are removed from the section.
         place: the section. Intermediaries must use ``message-annotations``, which leaves the bytes
             of the bare message unchanged.
         binary: write traceparent in its binary form, as the draft for AMQP specifies. Most client
@@ -162,15 +170,19 @@ def with_fields(
     """
     expect_message(message, "with_fields")
     expect(place, str, "the place of with_fields", "a str")
-    if place not in get_args(Place):
-        raise ValueError(f"place must be one of {', '.join(get_args(Place))}, not {place!r:.80}")
+    if place not in get_args(TraceSection):
+        raise ValueError(
+            f"place must be one of {', '.join(get_args(TraceSection))}, not {place!r:.80}"
+        )
     attribute = place.replace("-", "_")
     new_fields: dict[str, Any] = dict(fields)
     if binary and "traceparent" in fields:
         new_fields["traceparent"] = bytes(TraceParent.from_text(fields["traceparent"]))
     section: Mapping[Any, Any] = getattr(message, attribute) or {}
     other_entries = [
-        pair for pair in section.items() if not (isinstance(pair[0], str) and pair[0] in FIELDS)
+        pair
+        for pair in section.items()
+        if not (isinstance(pair[0], str) and pair[0] in TRACE_FIELDS)
     ]
     # After lenient decoding, a section with keys that a dict cannot hold is an AmqpMap.
     if isinstance(section, AmqpMap):
@@ -193,7 +205,7 @@ def inject(
     context: Context | None = None,
     *,
     propagator: TextMapPropagator | None = None,
-    place: Place = "application-properties",
+    place: TraceSection = "application-properties",
     binary: bool = False,
 ) -> Message:
     """Return a copy of a message with the trace fields of an OpenTelemetry context.
@@ -234,7 +246,7 @@ def extract(
     carrier = fields(message)
     # Also pass the fields of other formats that the propagator reads, such as B3 and Jaeger.
     for section in (message.application_properties, message.message_annotations):
-        for name in reader.fields - {*FIELDS}:
+        for name in reader.fields - {*TRACE_FIELDS}:
             text = _field_text(entry_of(section, name))
             if text is not None:
                 carrier[name] = text

@@ -17,7 +17,7 @@ from amqp10msg.net.ends.counts import basic_endpoint_of, count_queue
 from amqp10msg.net.ends.entries import MAX_MESSAGE
 from amqp10msg.net.ends.links import first_reachable, open_source
 from amqp10msg.net.ends.terms import (
-    NO_COUNT,
+    NO_COUNT_REASON,
     Countable,
     Depth,
     LinkError,
@@ -166,7 +166,7 @@ class Counting:
         start = self._source.start
         endpoint = self._basic_endpoint
         if endpoint is None:
-            return Depth(reason=NO_COUNT)
+            return Depth(reason=NO_COUNT_REASON)
         last, self.end = await self._last_positions(endpoint)
         if start == "next":
             self.first = self.end
@@ -298,7 +298,7 @@ class Counting:
         """Count the messages of a stream from `next_position` on."""
         endpoint = self._basic_endpoint
         if endpoint is None:
-            return Depth(reason=NO_COUNT)
+            return Depth(reason=NO_COUNT_REASON)
         try:
             last, end = await self._last_positions(endpoint)
             _refuse_replaced(end, next_position)

@@ -13,14 +13,11 @@ from typing import Any
 import attrs
 
 from amqp10msg.basic import BasicMessage, FieldTable, decode_content_header, encode_content_header
+from amqp10msg.brokers import RECEIVED_TIME
 from amqp10msg.net.ends.terms import SourceDelivery
 from amqp10msg.sections.parts import scan
 from amqp10msg.translate import as_published
 from amqp10msg.wire.errors import AmqpError
-
-#: The annotation in which a message interceptor of RabbitMQ stores the time at which the broker
-#: received the message, in ms.
-_RECEIVED_TIME = "x-opt-rabbitmq-received-time"
 
 
 @attrs.frozen
@@ -79,14 +76,14 @@ def digest_of(delivery: SourceDelivery, *, stream: bool) -> bytes | None:
 
 
 def _digest_of_message(octets: bytes) -> bytes:
-    """Return a digest of a 1.0 message: of its bare message and the time in `_RECEIVED_TIME`.
+    """Return a digest of a 1.0 message: of its bare message and the time in `RECEIVED_TIME`.
 
     Other annotations and the header may change from delivery to delivery.
     """
     try:
         parts = scan(octets)
         annotations: Any = parts.section("message_annotations") or {}
-        received = annotations.get(_RECEIVED_TIME)
+        received = annotations.get(RECEIVED_TIME)
         return hashlib.sha256(parts.bare + repr(received).encode()).digest()
     except AmqpError:
         return hashlib.sha256(octets).digest()

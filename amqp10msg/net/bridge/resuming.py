@@ -24,7 +24,7 @@ _MESSAGE_TIMEOUT = 10.0
 _CLOSE_TIMEOUT = 5.0
 #: Number of messages to request, although only one is needed. RabbitMQ 4.0 delivers more messages
 #: than the credit, and the link disconnects a peer that delivers a multiple of this window.
-_WINDOW = 10
+_REQUESTED_MESSAGES = 10
 #: The end of the log texts that say why the source could not be checked.
 _REPLACEMENT_UNKNOWN = (
     "so it is not known whether the source was deleted and declared again, or replaced"
@@ -165,7 +165,7 @@ async def _message_at(
                 endpoint=source.read_from(str(position)),
                 receive=receive,
                 on_lost=on_lost,
-                window=_WINDOW,
+                window=_REQUESTED_MESSAGES,
                 max_message=max_message,
                 overflow=lambda: Oversized(Path(folder), 0),
                 pool=pool,

@@ -18,7 +18,7 @@ from amqp10msg.net import transport
 from amqp10msg.net.ends.contents import header_of
 from amqp10msg.net.ends.terms import (
     ACCEPTED,
-    NO_COUNT,
+    NO_COUNT_REASON,
     Depth,
     LinkError,
     Outcome,
@@ -559,7 +559,7 @@ class Amqp10Source(Amqp10Link):
                 unacknowledged=held_by_others if isinstance(held_by_others, int) else None,
             )
         if self._stopped or self.link.credit <= 0:
-            return Depth(reason=NO_COUNT)
+            return Depth(reason=NO_COUNT_REASON)
         self._owed_credit = 0
         await self._request_flow(self.link.request_drain)
         self.link.grant(self._window - len(self.session.incoming))

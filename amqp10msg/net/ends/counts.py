@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import attrs
 
 from amqp10msg.net.ends.links import first_reachable
-from amqp10msg.net.ends.terms import NO_COUNT, Depth, LinkError
+from amqp10msg.net.ends.terms import NO_COUNT_REASON, Depth, LinkError
 from amqp10msg.net.ends.urls import Endpoint
 from amqp10msg.net.ends.wire import ConnectionPool
 
@@ -79,7 +79,7 @@ def count_queue_now(endpoint: Endpoint, timeout: float = 10.0) -> Depth:
     """
     basic_endpoint = basic_endpoint_of(endpoint)
     if basic_endpoint is None:
-        return Depth(reason=NO_COUNT)
+        return Depth(reason=NO_COUNT_REASON)
     try:
         return asyncio.run(count_queue(basic_endpoint, timeout))
     except (LinkError, ModuleNotFoundError) as error:

@@ -53,7 +53,7 @@ _MAX_VALUE_SIZE = (1 << 31) - 1
 
 #: The columns of the Parquet files. ``identity`` and ``redelivered`` help to remove duplicates; the
 #: other columns are those of the Spark data source ``amqp10`` that are known on receipt.
-LANDED = pa.schema(
+LANDED_SCHEMA = pa.schema(
     [
         ("identity", pa.string()),
         ("redelivered", pa.bool_()),
@@ -151,7 +151,7 @@ def file_name(number: int) -> str:
 
 
 #: The name of the lock file of a folder, which also stores the number of the next file.
-_LOCK = ".lock"
+_LOCK_FILE_NAME = ".lock"
 
 
 def numbers_in(folder: Path) -> list[int]:
@@ -163,7 +163,7 @@ def next_of(folder: Path) -> int:
     """Return the number of the next Parquet file in `folder`. Numbers are not reused."""
     stored = ""
     with contextlib.suppress(FileNotFoundError):
-        stored = (folder / _LOCK).read_text(encoding="ascii")
+        stored = (folder / _LOCK_FILE_NAME).read_text(encoding="ascii")
     return max(int(stored) if stored.isdecimal() else 0, *(n + 1 for n in numbers_in(folder)), 0)
 
 
@@ -193,7 +193,9 @@ class Landing:
         self.links: set[ParquetTarget] = set()
         self._closes_unused = closes_unused
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = os.fdopen(os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT, PRIVATE), "r+")
+        self._lock = os.fdopen(
+            os.open(self.folder / _LOCK_FILE_NAME, os.O_RDWR | os.O_CREAT, PRIVATE), "r+"
+        )
         try:
             lock(self._lock.fileno(), wait=False)
         except OSError:
@@ -252,11 +254,11 @@ class Landing:
             raise ValueError("a file needs at least one row")
         columns = {
             field.name: pa.array(list(map(attrgetter(field.name), rows)), field.type)
-            for field in LANDED
+            for field in LANDED_SCHEMA
         }
         path = self.folder / file_name(self._next)
         with replacing(path, private=True) as file:
-            pq.write_table(pa.table(columns, schema=LANDED), file, compression="zstd")
+            pq.write_table(pa.table(columns, schema=LANDED_SCHEMA), file, compression="zstd")
         self._lock.seek(0)
         self._lock.write(f"{self._next + 1:012d}")
         self._lock.flush()

@@ -28,19 +28,20 @@ _MAX_OFFSET = 1 << 63
 #: Chunk types. A user chunk contains messages, a tracking chunk the broker's own data.
 _USER, _TRACKING = 0, (1, 2)
 #: The length of a message, before its bytes.
-_SIZE = struct.Struct(">I")
+_MESSAGE_SIZE_STRUCT = struct.Struct(">I")
 #: The first bit of an entry, which is set for a batch.
-_BATCH = 0x80000000
+_BATCH_FLAG = 0x80000000
 #: The header of a batch. Its fields are the entry's first byte, number of messages, uncompressed
 #: length and stored length, both in bytes.
 _BATCH_HEADER = struct.Struct(">BHII")
-#: Compression codes of a batch. `_CODECS` maps other codes to the names of Arrow's codecs.
+#: Compression codes of a batch. `_ARROW_CODEC_BY_CODE` maps other codes to the names of Arrow's
+#: codecs.
 _PLAIN_BATCH, _SNAPPY = 0, 2
-_CODECS = {1: "gzip", 3: "lz4", 4: "zstd"}
+_ARROW_CODEC_BY_CODE = {1: "gzip", 3: "lz4", 4: "zstd"}
 #: Chunk types of Snappy's framing format. The types from `_SKIPPABLE` on are ignored.
 _COMPRESSED, _PLAIN, _SKIPPABLE = 0, 1, 0x80
 #: Maximum uncompressed size of a chunk in Snappy's framing format, in bytes.
-_SNAPPY_MAX = 1 << 16
+_MAX_SNAPPY_CHUNK_SIZE = 1 << 16
 #: Size of a checksum in Snappy's framing format, in bytes.
 _CHECKSUM_SIZE = 4
 #: Maximum size of a stream's chunk, and maximum total size of its uncompressed batches, in bytes.
@@ -48,7 +49,7 @@ MAX_CHUNK = 1 << 28
 #: Length of the cached array of row numbers.
 _CACHED_ROW_NUMBERS = 1 << 16
 #: The advice in the error texts for unsupported chunks.
-_HINT = "read the stream over AMQP 1.0 instead (amqp://)"
+_UNSUPPORTED_CHUNK_ADVICE = "read the stream over AMQP 1.0 instead (amqp://)"
 
 
 class ChunkError(ValueError):
@@ -204,7 +205,7 @@ class RowsOfChunks:
         self._data += data
         position, unpack_size, append, octets = (
             data_size,
-            _SIZE.unpack_from,
+            _MESSAGE_SIZE_STRUCT.unpack_from,
             self._ends.append,
             self._data,
         )
@@ -223,9 +224,9 @@ class RowsOfChunks:
         """Add the messages of a chunk, including the messages in its batches."""
         data, position, budget, end_count = chunk.data, 0, MAX_CHUNK, len(self._ends)
         for _ in range(chunk.entries or 0):
-            (size,) = _SIZE.unpack_from(data, position)
-            if size < _BATCH:
-                stop = position + _SIZE.size + size
+            (size,) = _MESSAGE_SIZE_STRUCT.unpack_from(data, position)
+            if size < _BATCH_FLAG:
+                stop = position + _MESSAGE_SIZE_STRUCT.size + size
                 entry, records = data[position:stop], 1
             else:
                 first, records, plain_size, size = _BATCH_HEADER.unpack_from(data, position)
@@ -234,7 +235,7 @@ class RowsOfChunks:
                 budget -= plain_size
                 if budget < 0:
                     text = f"its uncompressed batches exceed {MAX_CHUNK} bytes"
-                    raise ChunkError(f"{text}: {_HINT}", permanent=True)
+                    raise ChunkError(f"{text}: {_UNSUPPORTED_CHUNK_ADVICE}", permanent=True)
                 entry = _decompress(first >> 4 & 7, data[start:stop], plain_size)
             if stop > len(data):
                 raise ChunkError("an entry exceeds the chunk")
@@ -256,7 +257,7 @@ class RowsOfChunks:
         buffers = [None, pa.py_buffer(array("i", row_ends)), pa.py_buffer(data)]
         sized = pa.BinaryArray.from_buffers(pa.binary(), len(row_ends) - 1, buffers)
         # The explicit stop avoids a bug of Arrow: without it, Arrow may allocate a negative size.
-        octets = pc.binary_slice(sized, _SIZE.size, MAX_CHUNK)
+        octets = pc.binary_slice(sized, _MESSAGE_SIZE_STRUCT.size, MAX_CHUNK)
         times, differences = array("q"), array("q")
         rows = 0
         for first, count, timestamp in chunks:
@@ -303,11 +304,14 @@ def _decompress(code: int, octets: memoryview, size: int) -> Any:
             plain: Any = octets
         elif code == _SNAPPY:
             plain = _decompress_framed_snappy(octets, size)
-        elif code in _CODECS:
+        elif code in _ARROW_CODEC_BY_CODE:
             reader = pa.BufferReader(pa.py_buffer(octets))
-            plain = pa.CompressedInputStream(reader, _CODECS[code]).read(size + 1)
+            plain = pa.CompressedInputStream(reader, _ARROW_CODEC_BY_CODE[code]).read(size + 1)
         else:
-            raise ChunkError(f"a batch has the unknown compression {code}: {_HINT}", permanent=True)
+            raise ChunkError(
+                f"a batch has the unknown compression {code}: {_UNSUPPORTED_CHUNK_ADVICE}",
+                permanent=True,
+            )
     except (OSError, pa.ArrowException) as error:
         raise ChunkError(f"a batch cannot be decompressed: {error}") from None
     if len(plain) != size:
@@ -350,6 +354,8 @@ def _snappy_size(octets: memoryview) -> int:
         size |= (byte & 0x7F) << 7 * position
         if byte < 0x80:
             break
-    if size > _SNAPPY_MAX:
-        raise ChunkError(f"a Snappy chunk states {size} bytes, the maximum is {_SNAPPY_MAX}")
+    if size > _MAX_SNAPPY_CHUNK_SIZE:
+        raise ChunkError(
+            f"a Snappy chunk states {size} bytes, the maximum is {_MAX_SNAPPY_CHUNK_SIZE}"
+        )
     return size

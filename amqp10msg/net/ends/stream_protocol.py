@@ -30,10 +30,10 @@ _METADATA, _METADATA_UPDATE, _PEER_PROPERTIES = 0x0F, 0x10, 0x11
 _SASL_HANDSHAKE, _SASL_AUTHENTICATE, _TUNE, _OPEN = 0x12, 0x13, 0x14, 0x15
 _CLOSE, _HEARTBEAT, _PARTITIONS, _STREAM_STATS = 0x16, 0x17, 0x19, 0x1C
 #: This bit is set in the key of a response.
-_RESPONSE = 0x8000
+_RESPONSE_FLAG = 0x8000
 #: Response codes.
 _OK, _NO_STREAM, _NOT_AVAILABLE = 0x01, 0x02, 0x06
-_DESCRIPTIONS = {
+_RESPONSE_CODE_TEXTS = {
     _NO_STREAM: "the stream does not exist",
     0x03: "the subscription exists already",
     0x04: "the subscription does not exist",
@@ -50,7 +50,7 @@ _DESCRIPTIONS = {
     0x11: "precondition failed",
 }
 #: Response codes that a retry cannot fix.
-_PERMANENT = {_NO_STREAM, 0x07, 0x08, 0x09, 0x0B, 0x0C, 0x10}
+_PERMANENT_RESPONSE_CODES = {_NO_STREAM, 0x07, 0x08, 0x09, 0x0B, 0x0C, 0x10}
 #: Codes for the start of a subscription, which is the first chunk, the last chunk, an offset, or a
 #: time.
 _OFFSET_TYPES = {"first": 1, "last": 2}
@@ -343,7 +343,7 @@ class StreamConnection:
         until = time.monotonic() + self.endpoint.timeout
         try:
             while True:
-                fields = self._step(until, command | _RESPONSE)
+                fields = self._step(until, command | _RESPONSE_FLAG)
                 with self._checking_frames():
                     if fields is None or fields.number(_U32) != self._correlation_id:
                         continue
@@ -358,10 +358,13 @@ class StreamConnection:
         """Raise LinkError if the response code is an error."""
         if code == _OK:
             return
-        text = f"{subject}: {_DESCRIPTIONS.get(code, 'the broker refused it')} (code {code})"
+        text = f"{subject}: {_RESPONSE_CODE_TEXTS.get(code, 'the broker refused it')} (code {code})"
         kind = ElsewhereError if code == _NOT_AVAILABLE else LinkError
         raise kind(
-            text, sent_by_peer=True, permanent=code in _PERMANENT, missing=code == _NO_STREAM
+            text,
+            sent_by_peer=True,
+            permanent=code in _PERMANENT_RESPONSE_CODES,
+            missing=code == _NO_STREAM,
         )
 
     @contextlib.contextmanager
@@ -404,7 +407,7 @@ class StreamConnection:
             self._deliveries.append(Delivery(octets[0], octets[start:]))
             return None
         fields = _Fields(octets)
-        if key == expected or (key == _PARTITIONS and expected == key | _RESPONSE):
+        if key == expected or (key == _PARTITIONS and expected == key | _RESPONSE_FLAG):
             # RabbitMQ 3.10 omits the response bit in the response for an unknown super stream.
             return fields
         with self._checking_frames():
@@ -415,7 +418,7 @@ class StreamConnection:
                 raise LinkError(f"the stream {fields.text()!r} was deleted or moved (code {code})")
             elif key == _CLOSE:
                 self._on_close(fields)
-            elif key == _CREDIT | _RESPONSE:
+            elif key == _CREDIT | _RESPONSE_FLAG:
                 self._check_code("a subscription", fields.number(_U16))
         return None
 
@@ -424,7 +427,7 @@ class StreamConnection:
         response = _U32.pack(fields.number(_U32)) + _U16.pack(_OK)
         code, reason = fields.number(_U16), fields.text()
         with contextlib.suppress(LinkError):
-            self._send(_CLOSE | _RESPONSE, response)
+            self._send(_CLOSE | _RESPONSE_FLAG, response)
         raise LinkError(
             f"the broker closed the connection: {reason} (code {code})", sent_by_peer=True
         )

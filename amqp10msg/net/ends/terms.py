@@ -250,7 +250,7 @@ Sent = tuple[Outgoing, SourceDelivery]
 
 
 #: The text of `Depth.reason` if the broker reports no message count.
-NO_COUNT = "the broker does not report the number of messages"
+NO_COUNT_REASON = "the broker does not report the number of messages"
 
 
 @attrs.frozen(kw_only=True)

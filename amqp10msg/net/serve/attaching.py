@@ -65,10 +65,10 @@ OUTCOMES = (Accepted, Rejected, Released, Modified)
 #: message-format.
 Publish = Callable[[bytes, int], Published]
 # Capabilities of sources and targets.
-_QUEUE = {"queue", "temporary-queue"}
-_TOPIC = "topic"
+_QUEUE_CAPABILITIES = {"queue", "temporary-queue"}
+_TOPIC_CAPABILITY = "topic"
 #: The capability with which clients of RabbitMQ 4.2 and later request direct reply-to.
-_VOLATILE_QUEUE = "rabbitmq:volatile-queue"
+_DIRECT_REPLY_TO_CAPABILITY = "rabbitmq:volatile-queue"
 _TXN_CAPABILITIES = (TxnCapability.LOCAL_TRANSACTIONS, TxnCapability.MULTI_TXNS_PER_SSN)
 # Limits on evaluating the filters of a link, in steps of about 1 ns (`FilterLimits.steps`).
 #: Maximum steps of all filters of a link for one message.
@@ -513,7 +513,7 @@ class Attacher:
             if "queue" in terminus.capabilities:
                 raise NodeError(f"{address!r} is a topic, not a queue", NOT_ALLOWED)
             return address
-        if _TOPIC in terminus.capabilities:
+        if _TOPIC_CAPABILITY in terminus.capabilities:
             nodes.make_topic(address, on_demand=True)
             return address
         return None
@@ -530,10 +530,10 @@ class Attacher:
         if self._broker.service(terminus.address) is not None:
             return self._response_node(link.session, str(terminus.address))
         if terminus.dynamic:
-            if _VOLATILE_QUEUE in terminus.capabilities:
+            if _DIRECT_REPLY_TO_CAPABILITY in terminus.capabilities:
                 raise NodeError(
                     "this server does not have RabbitMQ's direct reply-to: request a dynamic node "
-                    f"without the capability {_VOLATILE_QUEUE}",
+                    f"without the capability {_DIRECT_REPLY_TO_CAPABILITY}",
                     NOT_IMPLEMENTED,
                 )
             return nodes.make_dynamic(container, link.name, terminus.dynamic_node_properties)
@@ -549,7 +549,7 @@ class Attacher:
         when it stops (Part 3, 3.5.5).
         """
         topic = isinstance(terminus.address, str) and self._broker.nodes.is_topic(terminus.address)
-        capabilities = {_TOPIC} if topic else _QUEUE
+        capabilities = {_TOPIC_CAPABILITY} if topic else _QUEUE_CAPABILITIES
         answer = attrs.evolve(
             terminus,
             durable=TerminusDurability.NONE,

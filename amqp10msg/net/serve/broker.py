@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 #: Default limit on the nesting depth of a message; real messages have about ten levels.
-_MAX_DEPTH = 32
+_DEFAULT_DEPTH_LIMIT = 32
 #: Maximum duration of a turn in seconds, after which other connections get a turn.
-_MAX_TURN = 0.02
+_MAX_TURN_SECONDS = 0.02
 #: Maximum time per turn for evaluating filters, in seconds.
-_MAX_FILTER_TIME = 0.005
+_MAX_FILTER_SECONDS = 0.005
 #: Delay after the first wrong password of a host, which doubles with each wrong password; its
 #: maximum; and the time without a wrong password after which the host is forgotten. In seconds.
 _FIRST_WAIT, _MAX_WAIT, _FORGET_AFTER = 0.05, 2.0, 60.0
@@ -164,7 +164,7 @@ class Broker:
         nameless = not (self.users or by_certificate)
         self.anonymous = nameless if options.anonymous is None else options.anonymous
         self.memory = ServerMemory(options.memory or None)
-        self.limits = options.limits or Limits(depth=_MAX_DEPTH)
+        self.limits = options.limits or Limits(depth=_DEFAULT_DEPTH_LIMIT)
         self.properties: dict[str, Any] = {
             "product": "amqp10msg",
             "version": __version__,
@@ -276,7 +276,7 @@ class DeferredWork:
         """
         broker = self._broker
         self.sent_settled.clear()
-        self._turn_deadline = time.monotonic() + _MAX_TURN
+        self._turn_deadline = time.monotonic() + _MAX_TURN_SECONDS
         try:
             with broker.store.batch(
                 lambda: lasting or bool(self.confirmations) or bool(self._available_nodes)
@@ -289,7 +289,7 @@ class DeferredWork:
             self._confirm()
             for connection in list(self.touched):
                 self._send_or_drop(connection, connection.keep)
-            self._filter_deadline = time.monotonic() + _MAX_FILTER_TIME
+            self._filter_deadline = time.monotonic() + _MAX_FILTER_SECONDS
             while self.touched or self.ready or self._available_nodes:
                 pending = broker.store.pending
                 # Commit the removal of messages that are sent settled before they are sent.

@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, unquote
 
 import attrs
 
-from amqp10msg.brokers import EXCHANGE_TYPES, INTERVAL
+from amqp10msg.brokers import EXCHANGE_TYPES, INTERVAL_PATTERN
 from amqp10msg.delivery.node import NodeError, StoreError
 from amqp10msg.message import Message
 from amqp10msg.net.serve.broker import Broker
@@ -373,7 +373,7 @@ _ARGUMENTS: Final[dict[str, _Argument]] = {
     "x-max-age": _Argument(
         "s",
         "a number and one of Y, M, D, h, m and s",
-        lambda value: isinstance(value, str) and INTERVAL.fullmatch(value) is not None,
+        lambda value: isinstance(value, str) and INTERVAL_PATTERN.fullmatch(value) is not None,
     ),
     "x-stream-max-segment-size-bytes": _integer_argument("s", 0, 3_000_000_000),
 }

@@ -43,11 +43,11 @@ from amqp10msg.wire.primitives import Described, Symbol
 ACQUIRED_BY_OTHERS = Symbol("amqp10msg:acquired-by-others")
 
 #: Mask of sequence numbers, which wrap at 32 bits (Part 2, 2.8.10).
-_MASK = 0xFFFFFFFF
+_SEQUENCE_NUMBER_MASK = 0xFFFFFFFF
 #: Maximum size, in bytes, of a transfer performative that continues a message.
-_MAX_TRANSFER = 80
+_MAX_CONTINUATION_SIZE = 80
 #: The incoming-window and outgoing-window of a session, in transfer frames.
-_WINDOW = 2_048
+_SESSION_WINDOW = 2_048
 #: The highest handle, so that a session has at most 1,024 links.
 _HANDLE_MAX = 1_023
 _ACCEPTED = Accepted()
@@ -400,7 +400,7 @@ class Link:
     def drained(self) -> None:
         """Complete a drain when no messages are left: drop the credit, and write a flow."""
         if self.is_open and self.drain:
-            self._delivery_count = (self._delivery_count + self.credit) & _MASK
+            self._delivery_count = (self._delivery_count + self.credit) & _SEQUENCE_NUMBER_MASK
             self.credit = 0
             self.session.write_flow(self)
 
@@ -429,7 +429,7 @@ class Link:
         session = self.session
         delivery = LinkDelivery(self, session.next_delivery(), tag, message_format, done=settled)
         self.credit -= 1
-        self._delivery_count = (self._delivery_count + 1) & _MASK
+        self._delivery_count = (self._delivery_count + 1) & _SEQUENCE_NUMBER_MASK
         if not settled:
             session.outgoing[delivery.number] = delivery
         transfer = Transfer(
@@ -445,7 +445,7 @@ class Link:
         position = room - len(head)
         session.write_transfer(self, head + message[:position])
         while position < len(message):
-            end = position + room - _MAX_TRANSFER
+            end = position + room - _MAX_CONTINUATION_SIZE
             head = encode_value(Transfer(self.handle, more=end < len(message)))
             session.write_transfer(self, head + message[position:end])
             position = end
@@ -466,12 +466,16 @@ class Link:
         """Apply the link state of a flow (Part 2, 2.6.7)."""
         if self.sends:
             if credit is not None:
-                in_flight = (self._delivery_count - (count or 0)) & _MASK
-                self.credit = max(credit - in_flight, 0) if in_flight <= _MASK >> 1 else credit
+                in_flight = (self._delivery_count - (count or 0)) & _SEQUENCE_NUMBER_MASK
+                self.credit = (
+                    max(credit - in_flight, 0)
+                    if in_flight <= _SEQUENCE_NUMBER_MASK >> 1
+                    else credit
+                )
             self.drain = drain
         elif count is not None:
             # The sender's delivery-count has increased without messages: it has dropped credit.
-            used = (count - self._delivery_count) & _MASK
+            used = (count - self._delivery_count) & _SEQUENCE_NUMBER_MASK
             self.credit = max(self.credit - used, min(self.credit, 0))
             self._delivery_count = count
 
@@ -519,7 +523,7 @@ class Link:
     def on_run(self, transfers: list[tuple[int, bytes, bytes]]) -> list[LinkDelivery]:
         """Apply a run of transfers, see `Session.on_run`; return the deliveries."""
         self.credit -= len(transfers)
-        self._delivery_count = (self._delivery_count + len(transfers)) & _MASK
+        self._delivery_count = (self._delivery_count + len(transfers)) & _SEQUENCE_NUMBER_MASK
         return [
             LinkDelivery(self, number, tag, payload=payload) for number, tag, payload in transfers
         ]
@@ -541,7 +545,7 @@ class Link:
             self.credit -= 1  # becomes negative, so that later credit compensates for the excess
         else:
             self._fault(TRANSFER_LIMIT_EXCEEDED, "the link has no credit")
-        self._delivery_count = (self._delivery_count + 1) & _MASK
+        self._delivery_count = (self._delivery_count + 1) & _SEQUENCE_NUMBER_MASK
         delivery = LinkDelivery(
             self, number, tag, transfer.message_format or 0, resumed=bool(transfer.resume)
         )
@@ -656,7 +660,7 @@ class Session:
         self._next_outgoing_id = 0
         self._remote_window = 0  # number of transfers that the peer's incoming window still allows
         self._next_incoming_id = 0
-        self._window = _WINDOW  # number of transfers that the incoming window still allows
+        self._window = _SESSION_WINDOW  # number of transfers that the incoming window still allows
         # Transfers that wait for the peer's window, with their link.
         self._waiting_transfers: deque[tuple[Link, bytes]] = deque()
         # A disposition that is written later, since the next disposition may extend its range.
@@ -675,7 +679,7 @@ class Session:
                 remote_channel=self.remote_channel,
                 next_outgoing_id=self._next_outgoing_id,
                 incoming_window=self._window,
-                outgoing_window=_WINDOW,
+                outgoing_window=_SESSION_WINDOW,
                 handle_max=_HANDLE_MAX,
             )
         )
@@ -728,7 +732,7 @@ class Session:
     def next_delivery(self) -> int:
         """Reserve the next delivery-id, and return it."""
         number = self._next_delivery_id
-        self._next_delivery_id = (number + 1) & _MASK
+        self._next_delivery_id = (number + 1) & _SEQUENCE_NUMBER_MASK
         return number
 
     def write_disposition(self, sends: bool, number: int, settled: bool, state: Any) -> None:
@@ -767,17 +771,17 @@ class Session:
             self._waiting_transfers.append((link, body))
             return
         self._remote_window -= 1
-        self._next_outgoing_id = (self._next_outgoing_id + 1) & _MASK
+        self._next_outgoing_id = (self._next_outgoing_id + 1) & _SEQUENCE_NUMBER_MASK
         self.connection.write_body(self.channel, body)
 
     def write_flow(self, link: Link | None = None, *, echo: bool = False) -> None:
         """Write a flow of a link or of the session; `echo` requests a flow from the peer."""
-        self._window = _WINDOW
+        self._window = _SESSION_WINDOW
         flow = Flow(
             next_incoming_id=self._next_incoming_id if self.remote_channel is not None else None,
             incoming_window=self._window,
             next_outgoing_id=self._next_outgoing_id,
-            outgoing_window=_WINDOW,
+            outgoing_window=_SESSION_WINDOW,
         )
         if link is not None:
             flow.handle = link.handle
@@ -873,11 +877,11 @@ class Session:
 
     def _use_window(self, count: int) -> None:
         """Count received transfers; write a flow when half of the incoming window is used up."""
-        self._next_incoming_id = (self._next_incoming_id + count) & _MASK
+        self._next_incoming_id = (self._next_incoming_id + count) & _SEQUENCE_NUMBER_MASK
         self._window -= count
         if self._window < 0:
             raise SessionFaultError(WINDOW_VIOLATION, "transfers exceed the incoming-window")
-        if self._window * 2 < _WINDOW:
+        if self._window * 2 < _SESSION_WINDOW:
             self.write_flow()
 
     def link_for_run(self, handle: int, transfers: list[tuple[int, bytes, bytes]]) -> Link | None:
@@ -912,15 +916,17 @@ class Session:
         first = disposition.first
         last = first if disposition.last is None else disposition.last
         state = decode_state(disposition.state)
-        count = ((last - first) & _MASK) + 1
+        count = ((last - first) & _SEQUENCE_NUMBER_MASK) + 1
         numbers: Iterable[int]
         if count == 1:
             numbers = (first,)
         elif count <= len(unsettled):
-            numbers = [(first + n) & _MASK for n in range(count)]
+            numbers = [(first + n) & _SEQUENCE_NUMBER_MASK for n in range(count)]
         else:  # search the unsettled deliveries, because the range may have billions of numbers
-            offsets = sorted(offset for n in unsettled if (offset := (n - first) & _MASK) < count)
-            numbers = [(first + offset) & _MASK for offset in offsets]
+            offsets = sorted(
+                offset for n in unsettled if (offset := (n - first) & _SEQUENCE_NUMBER_MASK) < count
+            )
+            numbers = [(first + offset) & _SEQUENCE_NUMBER_MASK for offset in offsets]
         on_disposition = self.handler.on_disposition
         for number in numbers:
             delivery = unsettled.get(number)
@@ -936,12 +942,14 @@ class Session:
                 return
 
     def _on_flow(self, flow: Flow) -> None:
-        in_flight = (self._next_outgoing_id - (flow.next_incoming_id or 0)) & _MASK
-        self._remote_window = flow.incoming_window - (in_flight if in_flight <= _MASK >> 1 else 0)
+        in_flight = (self._next_outgoing_id - (flow.next_incoming_id or 0)) & _SEQUENCE_NUMBER_MASK
+        self._remote_window = flow.incoming_window - (
+            in_flight if in_flight <= _SEQUENCE_NUMBER_MASK >> 1 else 0
+        )
         if self._waiting_transfers:
             while self._waiting_transfers and self._remote_window > 0:
                 self._remote_window -= 1
-                self._next_outgoing_id = (self._next_outgoing_id + 1) & _MASK
+                self._next_outgoing_id = (self._next_outgoing_id + 1) & _SEQUENCE_NUMBER_MASK
                 self.connection.write_body(self.channel, self._waiting_transfers.popleft()[1])
             if not self._waiting_transfers:
                 self.handler.on_writable(self)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from amqp10msg.wire.kernel.walk import DESCRIPTOR, MISSING, Value, end_of, text_at, type_at, walk
+from amqp10msg.wire.kernel.walk import (
+    FAULT_MISSING,
+    ROLE_DESCRIPTOR,
+    Value,
+    end_of,
+    text_at,
+    type_at,
+    walk,
+)
 
 # Maximum number of levels in a path; deeper levels are replaced by an ellipsis.
 _MAX_PATH_LEVELS = 32
@@ -48,7 +56,7 @@ def path_of(data: bytes, offset: int, names: Names) -> str:
         if step > _MAX_WALKED_VALUES:
             innermost, suffix = parent, "[…]" if parent else ""
             break
-        if value.fault == MISSING and parent is not None and parent.code and parent.is_map:
+        if value.fault == FAULT_MISSING and parent is not None and parent.code and parent.is_map:
             # The bytes end before the next key or value of the map: return the path of the last
             # entry that was read.
             continue
@@ -75,7 +83,7 @@ def _path(data: bytes, innermost: Value, names: Names) -> str:
         if parent is None:
             continue
         if parent.code == 0:
-            if value.role is DESCRIPTOR:
+            if value.role is ROLE_DESCRIPTOR:
                 break
             descriptor = _descriptor(data, parent.content, value.offset)
             name, fields = names.get(descriptor, ("", None))

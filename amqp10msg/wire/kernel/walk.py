@@ -20,18 +20,18 @@ MAX_LEVELS = 256
 _MAX_NESTED_DESCRIPTORS = 1000
 
 # The roles of a value in the enclosing value.
-VALUE = "value"
-DESCRIPTOR = "descriptor"
-CONSTRUCTOR = "constructor"  # of an array's elements
+ROLE_VALUE = "value"
+ROLE_DESCRIPTOR = "descriptor"
+ROLE_CONSTRUCTOR = "constructor"  # of an array's elements
 
-# The values of `Value.fault`. Unless the fault is TOO_SMALL, the end of the value is unknown, so
-# that it covers the remaining bytes of the enclosing value.
-MISSING = "missing"  # the bytes end before the value
-UNKNOWN = "unknown constructor"  # the first byte is not a format code
-CUT_OFF = "cut off"  # the bytes end inside the value
-TOO_DEEP = "too deep"  # nested more than `MAX_LEVELS` deep
-LEFT_OVER = "left over"  # bytes after the last value of a compound or array
-TOO_SMALL = "size too small"  # the size is less than that of the count
+# The values of `Value.fault`. Unless the fault is FAULT_TOO_SMALL, the end of the value is unknown,
+# so that it covers the remaining bytes of the enclosing value.
+FAULT_MISSING = "missing"  # the bytes end before the value
+FAULT_UNKNOWN = "unknown constructor"  # the first byte is not a format code
+FAULT_CUT_OFF = "cut off"  # the bytes end inside the value
+FAULT_TOO_DEEP = "too deep"  # nested more than `MAX_LEVELS` deep
+FAULT_LEFT_OVER = "left over"  # bytes after the last value of a compound or array
+FAULT_TOO_SMALL = "size too small"  # the size is less than that of the count
 
 # Marks the bytes that are not format codes in the table of content widths.
 _NOT_A_FORMAT_CODE = 255
@@ -76,15 +76,15 @@ class Value:
 
     Attributes:
         offset: the offset of the constructor; of the content, for an array element.
-        code: the format code, 0 for a described value; the invalid byte for the fault `UNKNOWN`; -1
-            at the end of the bytes.
+        code: the format code, 0 for a described value; the invalid byte for the fault
+            `FAULT_UNKNOWN`; -1 at the end of the bytes.
         content: the offset of the content or first child, after constructor, size and count.
         end: the offset of the end, limited to the enclosing value. For a described value, it is set
             after the walk over its parts.
         stop: the offset of the end according to the size field.
         count: the count of a list, map or array.
-        role: `VALUE`, `DESCRIPTOR`, or `CONSTRUCTOR` in an array.
-        fault: the error in this value, such as `CUT_OFF`; empty for a valid value.
+        role: `ROLE_VALUE`, `ROLE_DESCRIPTOR`, or `ROLE_CONSTRUCTOR` in an array.
+        fault: the error in this value, such as `FAULT_CUT_OFF`; empty for a valid value.
         parent: the enclosing value; None for an outermost value.
         level: the number of enclosing values.
         index_in_parent: the index among the values of a list, map or array.
@@ -100,7 +100,7 @@ class Value:
     stop: int
     fault: str = ""
     count: int = 0
-    role: str = VALUE
+    role: str = ROLE_VALUE
     parent: Value | None = None
     level: int = 0
     index_in_parent: int = 0
@@ -149,26 +149,26 @@ def bounds(data: bytes, pos: int, limit: int, code: int) -> tuple[int, int, int,
     size_pos = pos
     if code == _CONSTRUCTOR_UNREAD:
         if pos >= limit:
-            return -1, limit, limit, limit, MISSING, 0
+            return -1, limit, limit, limit, FAULT_MISSING, 0
         code = data[pos]
         size_pos += 1
         if code == 0:
             return 0, size_pos, limit, limit, "", 0
     if _CONTENT_WIDTHS[code] == _NOT_A_FORMAT_CODE:
-        return code, limit, limit, limit, UNKNOWN, 0
+        return code, limit, limit, limit, FAULT_UNKNOWN, 0
     width = _SIZE_WIDTHS[code]
     content = size_pos + _SIZE_AND_COUNT_WIDTHS[code]
     if content > limit:
-        return code, limit, limit, content, CUT_OFF, 0
+        return code, limit, limit, content, FAULT_CUT_OFF, 0
     size = number_at(data, size_pos, size_pos + width) if width else _CONTENT_WIDTHS[code]
     stop = size_pos + width + size
     if code < _FIRST_COMPOUND:
         if stop > limit:
-            return code, limit, limit, stop, CUT_OFF, 0
+            return code, limit, limit, stop, FAULT_CUT_OFF, 0
         return code, content, stop, stop, "", 0
     end = min(stop, limit)
     if stop < content:
-        return code, end, end, stop, TOO_SMALL, 0
+        return code, end, end, stop, FAULT_TOO_SMALL, 0
     return code, content, end, stop, "", number_at(data, size_pos + width, content)
 
 
@@ -253,7 +253,9 @@ def walk(data: bytes, pos: int = 0) -> Iterator[Value]:
                 parent.end = pos
             else:
                 if pos < parent.end and parent.should_enter and not is_end_unknown:
-                    surplus = Value(pos, data[pos], parent.end, parent.end, parent.end, LEFT_OVER)
+                    surplus = Value(
+                        pos, data[pos], parent.end, parent.end, parent.end, FAULT_LEFT_OVER
+                    )
                     surplus.parent, surplus.level, surplus.index_in_parent = (
                         parent,
                         parent.child_level,
@@ -271,7 +273,7 @@ def walk(data: bytes, pos: int = 0) -> Iterator[Value]:
             value = head(data, pos, parent.end)
             value.parent, value.level = parent, parent.child_level
             if parent.code == 0:
-                value.role = DESCRIPTOR if parent.remaining == 2 else VALUE
+                value.role = ROLE_DESCRIPTOR if parent.remaining == 2 else ROLE_VALUE
             else:
                 value.index_in_parent = parent.count - parent.remaining
                 if parent.is_map:
@@ -281,14 +283,16 @@ def walk(data: bytes, pos: int = 0) -> Iterator[Value]:
             parent.remaining -= 1
         else:
             value = _read_array_part(data, pos, parent)
-        if parent is not None and value.level > MAX_LEVELS and value.fault != MISSING:
-            value.fault, value.content, value.end = TOO_DEEP, parent.end, parent.end
+        if parent is not None and value.level > MAX_LEVELS and value.fault != FAULT_MISSING:
+            value.fault, value.content, value.end = FAULT_TOO_DEEP, parent.end, parent.end
         yield value
         if parent is not None and not parent.should_enter:
             continue
-        if value.fault and value.fault != TOO_SMALL:
+        if value.fault and value.fault != FAULT_TOO_SMALL:
             is_end_unknown = True
-        elif value.role is not CONSTRUCTOR and (value.code == 0 or value.code >= _FIRST_COMPOUND):
+        elif value.role is not ROLE_CONSTRUCTOR and (
+            value.code == 0 or value.code >= _FIRST_COMPOUND
+        ):
             if value.should_enter:
                 value.remaining = 2 if value.code == 0 else value.count
                 value.child_level += value.level
@@ -309,23 +313,23 @@ def _read_array_part(data: bytes, pos: int, array: Value) -> Value:
         array.remaining -= 1
     elif array.element_code == _DESCRIPTOR_FOLLOWS:
         value = head(data, pos, array.end)
-        value.role = DESCRIPTOR
+        value.role = ROLE_DESCRIPTOR
         array.element_code = _CONSTRUCTOR_UNREAD
     else:
-        value = Value(pos, -1, array.end, array.end, array.end, MISSING)
+        value = Value(pos, -1, array.end, array.end, array.end, FAULT_MISSING)
         if pos < array.end:
             value.code = data[pos]
             if value.code and _CONTENT_WIDTHS[value.code] == _NOT_A_FORMAT_CODE:
-                value.fault = UNKNOWN
+                value.fault = FAULT_UNKNOWN
             else:
                 value.content = value.end = value.stop = pos + 1
                 value.fault = ""
-        value.role = CONSTRUCTOR
+        value.role = ROLE_CONSTRUCTOR
         array.element_code = value.code or _DESCRIPTOR_FOLLOWS
         if value.code > 0:
             array.remaining = array.count
     value.parent, value.level = array, array.child_level
-    if value.role is DESCRIPTOR:
+    if value.role is ROLE_DESCRIPTOR:
         array.child_level += 1
     return value
 
