@@ -174,7 +174,7 @@ def test_nodes_share_memory() -> None:
     octets = Message(Data(b"x" * 100)).encode()  # 105 bytes
     first.publish(octets)
     second.publish(octets)
-    assert 2 * 505 == memory.held
+    assert 2 * 505 == memory.message_bytes
     with pytest.raises(NodeError, match=r"'second' has no room: 1500 .* 1010 .* takes 505") as full:
         second.publish(octets)
     assert "amqp:resource-limit-exceeded" == full.value.condition
@@ -182,15 +182,15 @@ def test_nodes_share_memory() -> None:
     assert 3 == len(first) + second.publish(octets, always=True)
     copies = first.attach(mode="copy")
     copy = take(copies)
-    assert 3 * 505 + len(copy.octets) == memory.held
+    assert 3 * 505 + len(copy.octets) == memory.message_bytes
     taken = take(first.attach())
     taken.settle(Accepted())
-    assert 2 * 505 + len(copy.octets) == memory.held
+    assert 2 * 505 + len(copy.octets) == memory.message_bytes
     first.delete()
     copy.settle()
-    assert 2 * 505 == memory.held
+    assert 2 * 505 == memory.message_bytes
     second.delete()
-    assert 0 == memory.held
+    assert 0 == memory.message_bytes
 
 
 @pytest.mark.once

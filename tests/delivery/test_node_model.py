@@ -310,7 +310,10 @@ class Node(RuleBasedStateMachine):
         deliveries = [
             len(delivery.octets) for link, _ in self.links for delivery in link.unsettled.values()
         ]
-        assert counts.octets + 400 * len(here) + sum(deliveries) == self.node._contents.memory.held
+        assert (
+            counts.octets + 400 * len(here) + sum(deliveries)
+            == self.node._contents.memory.message_bytes
+        )
         for message in self.model.messages:
             number = self.numbers.get(message.sequence)
             if number is not None:

@@ -68,9 +68,9 @@ def test_messages_above_the_memory_limit_are_rejected() -> None:
         assert "amqp:resource-limit-exceeded" == error[0]
         assert "100000 bytes are allowed for all messages" in error[1]
         server.call(lambda nodes: nodes.delete("q"))
-        assert 0 == server.broker.memory.held
+        assert 0 == server.broker.memory.message_bytes
         server.publish("q", message)
-        assert len(message) + 400 == server.broker.memory.held
+        assert len(message) + 400 == server.broker.memory.message_bytes
 
 
 @pytest.mark.parametrize("ends", ["aborted", "detached", "lost"])
@@ -87,7 +87,7 @@ def test_incomplete_messages_count_as_memory(ends: str) -> None:
             rejected = said.value[4]
             assert (3, 0x25) == (said.value[1], rejected.descriptor)
             assert "amqp:resource-limit-exceeded" == rejected.value[0].value[0]
-            assert 90_000 == server.broker.memory.held
+            assert 90_000 == server.broker.memory.message_bytes
             with pytest.raises(NodeError, match="has no room"):
                 server.publish("q", part + part)
             for handle in range(3):
@@ -96,8 +96,8 @@ def test_incomplete_messages_count_as_memory(ends: str) -> None:
                 elif ends == "detached":
                     client.sendall(frame(0x16, UInt(handle), True))
             if ends != "lost":
-                until(lambda: not server.broker.memory.held)
-        until(lambda: not server.broker.memory.held)
+                until(lambda: not server.broker.memory.message_bytes)
+        until(lambda: not server.broker.memory.message_bytes)
 
 
 # Structures: nodes, links, kept sources, and what is declared.

@@ -449,7 +449,7 @@ def status_of(response: Message) -> tuple[Any, Any]:
 
 def test_scheduled_messages_and_session_states_count_as_memory() -> None:
     with Server(service_bus=True, memory=10_000) as server:
-        before = server.broker.memory.held
+        before = server.broker.memory.message_bytes
         later = {"x-opt-scheduled-enqueue-time": Timestamp(2**50)}
         octets = Message(b"x" * 6_000, message_annotations=later).encode()
 
@@ -462,10 +462,10 @@ def test_scheduled_messages_and_session_states_count_as_memory() -> None:
         assert 403 == status_of(ask(server, "set-session-state", state))[0]
         cancel = {"sequence-numbers": [1]}
         assert (200, None) == status_of(ask(server, "cancel-scheduled-message", cancel))
-        assert before == server.broker.memory.held
+        assert before == server.broker.memory.message_bytes
         for kept in (state, {**state, "session-state": None}):
             assert (200, None) == status_of(ask(server, "set-session-state", kept))
-        assert before == server.broker.memory.held
+        assert before == server.broker.memory.message_bytes
 
 
 LATER = {"x-opt-scheduled-enqueue-time": Timestamp(2**50)}
@@ -473,13 +473,13 @@ LATER = {"x-opt-scheduled-enqueue-time": Timestamp(2**50)}
 
 def test_refused_request_changes_nothing() -> None:
     with Server(service_bus=True, memory=10_000) as server:
-        before = server.broker.memory.held
+        before = server.broker.memory.message_bytes
         octets = Message(b"x" * 6_000, message_annotations=LATER).encode()
         twice = {"messages": [{"message": octets}] * 2}
         state = {"session-id": "s", "session-state": b"x" * 4_000}
 
         assert 403 == status_of(ask(server, "schedule-message", twice))[0]
-        assert before == server.broker.memory.held
+        assert before == server.broker.memory.message_bytes
         bus = server.broker.extension
         assert isinstance(bus, ServiceBus)
         with pytest.raises(NodeError, match="no room"):
@@ -488,13 +488,13 @@ def test_refused_request_changes_nothing() -> None:
                     "orders", wrap([Message.decode(octets)] * 2).encode(), BATCH_FORMAT
                 )
             )
-        assert before == server.broker.memory.held
+        assert before == server.broker.memory.message_bytes
 
         assert 200 == status_of(ask(server, "set-session-state", state))[0]
-        held = server.broker.memory.held
+        held = server.broker.memory.message_bytes
         larger = {**state, "session-state": b"y" * 20_000}
         assert 403 == status_of(ask(server, "set-session-state", larger))[0]
-        assert held == server.broker.memory.held
+        assert held == server.broker.memory.message_bytes
         kept = ask(server, "get-session-state", {"session-id": "s"}).value
         assert b"x" * 4_000 == kept["session-state"]
 

@@ -124,10 +124,10 @@ def test_messages_of_an_open_transaction_count_as_memory() -> None:
                 for _ in range(4)
             ]
             assert [TRANSACTIONAL] * 3 + [proton.Delivery.REJECTED] == states
-            assert 90_000 < server.broker.memory.held < 100_000
+            assert 90_000 < server.broker.memory.message_bytes < 100_000
             client.discharge(txn_id, fail=ends)
             assert (0 if ends else 3) == server.counts("q").available
-        assert server.counts("q").octets + 3 * 400 == server.broker.memory.held
+        assert server.counts("q").octets + 3 * 400 == server.broker.memory.message_bytes
         client.connection.close()
 
 
@@ -240,7 +240,7 @@ def test_message_refused_by_one_node_is_withdrawn_everywhere(address: str, withi
 def test_rollback_withdraws_scheduled_messages() -> None:
     with Server(service_bus=True, capacity=Capacity(messages=1)) as server:
         client = Client(server)
-        before = server.broker.memory.held
+        before = server.broker.memory.message_bytes
         server.publish("full", Message("takes the room"))
         later = Message("x", message_annotations={"x-opt-scheduled-enqueue-time": Timestamp(2**50)})
         txn_id = client.declare()
@@ -248,7 +248,7 @@ def test_rollback_withdraws_scheduled_messages() -> None:
         client.post(txn_id, client.connection.create_sender("full"), proton.Message("y"))
         assert proton.Delivery.REJECTED == client.discharge(txn_id).remote_state
         (held,) = server.messages("full")
-        assert before + len(held.encode()) + 400 == server.broker.memory.held
+        assert before + len(held.encode()) + 400 == server.broker.memory.message_bytes
         client.connection.close()
 
 

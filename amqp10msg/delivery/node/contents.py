@@ -315,24 +315,24 @@ class Memory:
     A message counts as its size plus `PER_MESSAGE` bytes, plus the size of each unsettled delivery.
 
     Attributes:
-        most: the limit in bytes; None for no limit.
-        held: the memory in use, in bytes.
+        limit: the limit in bytes; None for no limit.
+        message_bytes: the memory in use, in bytes.
     """
 
     #: Memory in bytes that a message at a node needs in addition to the encoded message.
     PER_MESSAGE: ClassVar[int] = 400
 
-    most: int | None = None
-    held: int = 0
+    limit: int | None = None
+    message_bytes: int = 0
 
     def excess(self, size: int) -> str:
         """Describe the limit that a message of `size` bytes would exceed; empty if it fits."""
         size += self.PER_MESSAGE
-        if self.most is None or self.held + size <= self.most:
+        if self.limit is None or self.message_bytes + size <= self.limit:
             return ""
         return (
-            f"{self.most} bytes are allowed for all messages, {self.held} are in use, and this "
-            f"message takes {size}"
+            f"{self.limit} bytes are allowed for all messages, {self.message_bytes} are in use, "
+            f"and this message takes {size}"
         )
 
 
@@ -714,7 +714,7 @@ class Contents:
         entry.position = self.levels[entry.level].append(entry)
         self.entries[entry.sequence] = entry
         self.octets += len(entry.octets)
-        self.memory.held += len(entry.octets) + Memory.PER_MESSAGE
+        self.memory.message_bytes += len(entry.octets) + Memory.PER_MESSAGE
         if entry.expires is not None:
             self.add_expiry(entry, entry.expires)
 
@@ -724,7 +724,7 @@ class Contents:
         entry.state = MessageState.ARCHIVED
         self.causes[cause] += 1
         self.octets -= len(entry.octets)
-        self.memory.held -= len(entry.octets) + Memory.PER_MESSAGE
+        self.memory.message_bytes -= len(entry.octets) + Memory.PER_MESSAGE
         del self.entries[entry.sequence]
         self.levels[entry.level].remove(entry.position)
         if entry.in_expiry_heap:
@@ -735,7 +735,7 @@ class Contents:
         """Replace the bytes of a message."""
         growth = len(octets) - len(entry.octets)
         self.octets += growth
-        self.memory.held += growth
+        self.memory.message_bytes += growth
         entry.octets = octets
 
     def add_expiry(self, entry: Entry, expires: int) -> None:

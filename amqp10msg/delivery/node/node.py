@@ -652,7 +652,9 @@ class DistributionNode:
         if isinstance(link, OutgoingLink):
             # After `delete`, there may be unsettled copies of messages that were archived earlier.
             unsettled = link.unsettled.values()
-            self._contents.memory.held -= sum(len(delivery.octets) for delivery in unsettled)
+            self._contents.memory.message_bytes -= sum(
+                len(delivery.octets) for delivery in unsettled
+            )
             self._outgoing.pop(link.number, None)
             self._cursors.drop(link._cursor)
         else:
@@ -681,7 +683,7 @@ class DistributionNode:
         tag = ((self._tag_base + number) % (1 << 64)).to_bytes(8, "big")
         delivery = Delivery(link, number, tag, octets, entry)
         link.unsettled[delivery.number] = delivery
-        self._contents.memory.held += len(octets)
+        self._contents.memory.message_bytes += len(octets)
         if link.mode is StdDistMode.MOVE:
             entry.state = MessageState.ACQUIRED
             entry.acquirer = link.number if header.first_acquirer else SEVERAL_ACQUIRERS
@@ -785,7 +787,7 @@ class DistributionNode:
         delivery.outcome = outcome
         link, entry = delivery.link, delivery._entry
         if link.unsettled.pop(delivery.number, None) is not None and link.attached:
-            self._contents.memory.held -= len(delivery.octets)
+            self._contents.memory.message_bytes -= len(delivery.octets)
         if entry.delivery is delivery:
             entry.delivery = None
         elif entry.copies is not None:

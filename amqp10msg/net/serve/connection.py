@@ -375,11 +375,11 @@ class Incoming:
             self.link.divert(NullBuffer())
             return
         self.partial_size += size
-        memory.held += size
+        memory.message_bytes += size
 
     def release_memory(self) -> None:
         """Subtract the incomplete message from the server's memory."""
-        self.connection.broker.memory.held -= self.partial_size
+        self.connection.broker.memory.message_bytes -= self.partial_size
         self.partial_size = 0
 
     def on_transfer(self, link_delivery: transport.LinkDelivery) -> None:

@@ -41,7 +41,7 @@ def terminus_cost(terminus: Any) -> int:
 
 @attrs.define(eq=False)
 class ServerMemory(Memory):
-    """Counts the memory of a server: messages in `held`, everything else in `structures`.
+    """Counts the memory of a server: messages in `message_bytes`, everything else in `structures`.
 
     Structures are nodes, links, kept sources, topics, exchanges, bindings and declared queues, with
     their names. Their first `STRUCTURE_ALLOWANCE_BYTES` bytes are not counted, so that a test with
@@ -57,25 +57,25 @@ class ServerMemory(Memory):
 
     @property
     def used(self) -> int:
-        """The bytes of messages and of counted structures, which `most` limits."""
-        return self.held + max(self.structures - self.STRUCTURE_ALLOWANCE_BYTES, 0)
+        """The bytes of messages and of counted structures; at most `limit`."""
+        return self.message_bytes + max(self.structures - self.STRUCTURE_ALLOWANCE_BYTES, 0)
 
     @property
     def is_overdrawn(self) -> bool:
-        """Whether the limit `most` is exceeded by more than `STRUCTURE_ALLOWANCE_BYTES`."""
-        return self.most is not None and self.used > self.most + self.STRUCTURE_ALLOWANCE_BYTES
+        """Whether `limit` is exceeded by more than `STRUCTURE_ALLOWANCE_BYTES`."""
+        return self.limit is not None and self.used > self.limit + self.STRUCTURE_ALLOWANCE_BYTES
 
     def excess(self, size: int) -> str:
         """Return an error text if a message of `size` bytes would exceed the limit; else empty."""
         size += self.PER_MESSAGE
-        if self.most is None or self.used + size <= self.most:
+        if self.limit is None or self.used + size <= self.limit:
             return ""
         return (
-            f"{self.most} bytes are allowed for all messages, {self.used} are in use, and this "
+            f"{self.limit} bytes are allowed for all messages, {self.used} are in use, and this "
             f"message takes {size}"
         )
 
     def lacks_room(self, size: int) -> bool:
         """Whether another structure of `size` bytes would exceed the limit."""
         counted = max(self.structures + size - self.STRUCTURE_ALLOWANCE_BYTES, 0)
-        return self.most is not None and counted > 0 and self.held + counted > self.most
+        return self.limit is not None and counted > 0 and self.message_bytes + counted > self.limit

@@ -209,7 +209,7 @@ class Nodes:
                 memory.structures -= DEFINITION_BYTES + name_cost(topic)
         if memory.lacks_room(size):
             raise NodeError(
-                f"there is no room: {memory.most} bytes are allowed for messages, addresses and "
+                f"there is no room: {memory.limit} bytes are allowed for messages, addresses and "
                 f"links, {memory.used} are in use, and this takes {size}: raise memory "
                 "(--memory), or close links and delete queues",
                 RESOURCE_LIMIT_EXCEEDED,

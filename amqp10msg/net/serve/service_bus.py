@@ -340,12 +340,12 @@ class ServiceBus(ServerExtension):
         if excess:
             text = f"the server has no room for the message or the session state: {excess}"
             raise NodeError(text, RESOURCE_LIMIT_EXCEEDED)
-        self._memory.held += len(octets) + Memory.PER_MESSAGE
+        self._memory.message_bytes += len(octets) + Memory.PER_MESSAGE
 
     def _uncount_memory(self, octets: bytes | None) -> None:
         """Undo `_count_memory`, because the data is deleted; a no-op for None."""
         if octets is not None:
-            self._memory.held -= len(octets) + Memory.PER_MESSAGE
+            self._memory.message_bytes -= len(octets) + Memory.PER_MESSAGE
 
     def _defer(self, entity: _Entity, sequence: int, octets: bytes) -> None:
         """Add or replace a deferred message."""

@@ -92,11 +92,11 @@ class Transaction:
         else:
             self.posted.append(work)
             self.posted_size += size + Memory.PER_MESSAGE
-            self.memory.held += size + Memory.PER_MESSAGE
+            self.memory.message_bytes += size + Memory.PER_MESSAGE
 
     def _release_memory(self) -> None:
         """Stop counting the posted messages, which are now published or discarded."""
-        self.memory.held -= self.posted_size
+        self.memory.message_bytes -= self.posted_size
         self.posted_size = 0
 
     def commit(self) -> None:
