@@ -57,7 +57,7 @@ class ServerMemory(Memory):
 
     @property
     def used(self) -> int:
-        """The bytes of messages and of counted structures; at most `limit`."""
+        """The bytes of messages and of counted structures, to which `limit` applies."""
         return self.message_bytes + max(self.structures - self.STRUCTURE_ALLOWANCE_BYTES, 0)
 
     @property
