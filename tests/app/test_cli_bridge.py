@@ -35,6 +35,7 @@ from amqp10msg.net.bridge import (  # noqa: E402
     read_quarantine,
 )
 from amqp10msg.net.bridge.routes import apis_of, read_routes  # noqa: E402
+from amqp10msg.net.ends.files import append_lines  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 from tests.basic_broker import BasicBroker, running  # noqa: E402
 from tests.bridging import stored  # noqa: E402
@@ -126,6 +127,39 @@ def test_config_file_with_routes(server: Server) -> None:
     first, second = read_routes(Path("routes.toml"))
     assert (Path("aside.jsonl"), {}) == (first.options.quarantine, first.options.on)
     assert {"too-large": "reject"} == second.options.on
+
+
+def test_filter_that_no_message_can_pass_is_reported_without_a_log(server: Server) -> None:
+    ends = ["--from", signed(server, "a"), "--to", "file:out.jsonl", "--max-messages", "10"]
+    options = ["--filter", "colour = 'red'", "--unmatched", "accept", "--log", "none"]
+
+    done = run(*ends, *options, "--report", "r.json", "--report", "r.html")
+
+    assert "no message passed the filter: no message sets colour" in done.output
+    (route,) = json.loads(Path("r.json").read_text())["routes"]
+    assert ["no message sets colour"] == route["unset_names"]
+    verdict = "Not complete: 1 filter passed no message: no message sets colour."
+    assert verdict in Path("r.html").read_text()
+
+
+@pytest.mark.parametrize("ending", [["--until-empty", "--idle", "0.2"], ["--until-length"]])
+def test_file_that_was_sent_before_is_reported(server: Server, ending: list[str]) -> None:
+    append_lines(Path("in.jsonl"), [json.dumps({"raw": Message(b"x").encode().hex()}) + "\n"] * 3)
+    ends = ["--from", "file:in.jsonl?protocol=1.0", "--to", f"{server.url}/b", "--log", "none"]
+    command = [*ends, *ending, "--state", "s.db"]
+    assert "earlier runs" not in run(*command).output
+
+    done = run(*command, "--report", "r.json", "--report", "r.html")
+
+    sentence = (
+        "s.db says that earlier runs settled all 3 messages of in.jsonl; to send them again, "
+        "give another --state"
+    )
+    assert sentence in done.output
+    (route,) = json.loads(Path("r.json").read_text())["routes"]
+    assert sentence == route["nothing_new"]
+    assert f"No message was received: {sentence}." in Path("r.html").read_text()
+    assert 3 == server.counts("b").available
 
 
 @pytest.mark.parametrize(

@@ -198,9 +198,11 @@ def test_name_in_a_filter_that_no_message_sets_is_logged(
     def warnings(expression: str) -> list[str]:
         caplog.clear()
         source = f"file:in.jsonl?protocol={protocol}"
-        asyncio.run(bridged(source, f"{server.url}/filtered", filter=expression))
+        counts = asyncio.run(bridged(source, f"{server.url}/filtered", filter=expression))
         assert [3] == [one.fields["received"] for one in events("route-ended")]  # type: ignore[attr-defined]
-        return [one.fields["why"] for one in events("filter-name-unset")]  # type: ignore[attr-defined]
+        logged = [one.fields["why"] for one in events("filter-name-unset")]  # type: ignore[attr-defined]
+        assert logged == counts.unset_names == counts.as_dict()["unset_names"]
+        return logged
 
     def events(name: str) -> list[logging.LogRecord]:
         return [one for one in caplog.records if getattr(one, "event", "") == name]

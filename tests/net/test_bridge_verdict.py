@@ -75,6 +75,12 @@ DRAINED = {"received": 2, "accepted": 2, "asked": True, "remaining": 0, "ending"
         ({"unacknowledged": 0, "ending": "failed", "state": "failed", "remaining": 7},
          "Not complete: 1 route failed; 7 messages left at the source."),
         ({"unacknowledged": 0, "ending": ""}, "Not complete: 1 route had not ended."),
+        ({"unacknowledged": 0, "accepted": 0, "unmatched": 2,
+          "unset_names": ["no message sets a", "no message sets b"]},
+         "Not complete: 1 filter passed no message: no message sets a, no message sets b."),
+        ({"unacknowledged": 0, "received": 0, "accepted": 0, "nothing_new": "s.db says so"},
+         "No message was received: s.db says so."),
+        ({"unacknowledged": 0, "nothing_new": "s.db says so"}, f"{ALL_MOVED}; s.db says so."),
     ],
 )  # fmt: skip
 def test_verdict_says_what_is_not_at_the_target(changes: dict[str, object], expected: str) -> None:

@@ -168,6 +168,10 @@ def show_counts(counts: Mapping[str, Statistics], *, remains: bool = True) -> No
         if route.skipped:
             positions = plural(route.skipped, "position")
             click.echo(safe(f"{name}: {positions} of the stream held no AMQP message"))
+        if route.nothing_new:
+            click.echo(safe(f"{name}: {route.nothing_new}"))
+        for text in route.unset_names:
+            click.echo(safe(f"{name}: no message passed the filter: {text}"))
         for text in _remaining_lines(route) if remains else ():
             click.echo(safe(f"{name}: {text}"))
         for count, outcome in _unaccepted_counts(route):

@@ -22,6 +22,7 @@ from amqp10msg.net.bridge.target_end import TargetEnd
 from amqp10msg.net.bridge.watch import LEFT_TO_OTHERS, SourceWatch
 from amqp10msg.net.ends.links import warn_unverified_tls
 from amqp10msg.net.ends.terms import Settle, SourceDelivery
+from amqp10msg.wire.text import plural
 
 #: Seconds between two checks whether all outcomes have arrived, when a route ends.
 _DRAIN_CHECK_INTERVAL = 0.01
@@ -41,6 +42,7 @@ class Coupling:
         self._ending = ending
         self._records = records
         self._closing = ClosingLinks()
+        self._resumed_at = records.positions.next  # the position by the state file
         self._stop_waiting_at = 0.0  # when the ending route stops waiting, on the loop's clock
         self._source = SourceEnd(
             context,
@@ -144,7 +146,8 @@ class Coupling:
             self._update_connections()
             lifecycle.update_duration()
             lifecycle.advance(Event.END)
-            self._intake.warn_of_unset_names()
+            self._intake.report_unset_names()
+            self._report_nothing_new()
             context.log(
                 "route-ended",
                 ending=counts.ending,
@@ -155,6 +158,21 @@ class Coupling:
         if lifecycle.fault is not None:
             context.log("route-failed", logging.ERROR, why=str(lifecycle.fault))
             raise lifecycle.fault
+
+    def _report_nothing_new(self) -> None:
+        """Report a file whose messages earlier runs have all settled, by the state file."""
+        source, counts = self._context.source, self._context.statistics
+        has_read_all = counts.ending in {"empty", "length"} and not counts.received
+        if source.file is None or not self._resumed_at or not has_read_all:
+            return
+        # With ?route=, later lines may belong to other routes.
+        lines = plural(self._resumed_at, "message")
+        settled = f"all {lines}" if source.route is None else f"the first {lines}"
+        counts.nothing_new = (
+            f"{self._context.options.state} says that earlier runs settled {settled} of "
+            f"{source.file}; to send them again, give another --state"
+        )
+        self._context.log("nothing-new", why=counts.nothing_new)
 
     def _keep_links(self) -> list[asyncio.Task[None]]:
         """Start the tasks that keep the source, the target and the quarantine queue connected."""

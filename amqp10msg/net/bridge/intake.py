@@ -207,10 +207,11 @@ class Intake:
             self._settle_unmatched(delivery)
         return result.passes
 
-    def warn_of_unset_names(self) -> None:
-        """If no message passed the filter, log the names in it that are set in no message."""
+    def report_unset_names(self) -> None:
+        """If no message passed the filter, report the names in it that are set in no message."""
         if self._unset_names is not None:
-            for text in self._unset_names.texts():
+            self._context.statistics.unset_names = self._unset_names.texts()
+            for text in self._context.statistics.unset_names:
                 self._context.log("filter-name-unset", logging.WARNING, why=text)
 
     def _settle_unmatched(self, delivery: SourceDelivery) -> None:

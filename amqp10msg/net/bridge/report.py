@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any
 
 from amqp10msg import pages
@@ -110,7 +111,11 @@ def open_issues(all_statistics: Iterable[Statistics]) -> list[str]:
         (count_messages("requeued", "returned"), "message", "returned to the source"),
         (count_messages("missed"), "message", "missed in streams, whose retention removed them"),
     ]
-    return [f"{plural(count, noun)} {text}" for count, noun, text in rows if count]
+    issues = [f"{plural(count, noun)} {text}" for count, noun, text in rows if count]
+    if unset_names := list(dict.fromkeys(chain(*(stats.unset_names for stats in all_statistics)))):
+        filters = plural(sum(bool(stats.unset_names) for stats in all_statistics), "filter")
+        issues.append(f"{filters} passed no message: {', '.join(unset_names)}")
+    return issues
 
 
 def _success(all_statistics: Iterable[Statistics]) -> str:
@@ -118,6 +123,9 @@ def _success(all_statistics: Iterable[Statistics]) -> str:
     all_statistics = list(all_statistics)
     omitted = sum(stats.duplicates + stats.dropped + stats.unmatched for stats in all_statistics)
     changed = sum(stats.lost.total() for stats in all_statistics)
+    nothing_new = list(dict.fromkeys(filter(None, (stats.nothing_new for stats in all_statistics))))
+    if nothing_new and not any(stats.received for stats in all_statistics):
+        return f"No message was received: {'; '.join(nothing_new)}."
     text = "The targets accepted every message that was received"
     if omitted:
         text += f", except {omitted:,} that are duplicates, or that a filter or hook left out"
@@ -125,6 +133,7 @@ def _success(all_statistics: Iterable[Statistics]) -> str:
         text += f"; the translation dropped or changed {plural(changed, 'value')}"
     if not all(stats.remaining == 0 for stats in all_statistics):
         text += "; the sources may hold more messages"
+    text += "".join(f"; {sentence}" for sentence in nothing_new)
     return f"{text}."
 
 

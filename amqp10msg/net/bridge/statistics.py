@@ -149,6 +149,10 @@ class Statistics:
         ending: why the route ended, a key of `ENDINGS`; empty while it runs.
         asked: whether the route has queried the number of remaining messages, or should have.
         uncounted: why the messages at the source or at its other consumers could not be counted.
+        unset_names: if no message passed the filter, a sentence for each name in the filter that no
+            message set. No message can then pass, or the name is misspelled.
+        nothing_new: if the source is a file that delivered nothing, because earlier runs settled
+            all of its messages, a sentence that says so; empty otherwise.
         lag: number of messages that the source still holds; None if unknown.
         position: for a stream or file, the position from which the next run continues: all earlier
             messages are settled. None for a queue, or if no message was settled.
@@ -188,6 +192,8 @@ class Statistics:
     ending: str = ""
     asked: bool = False
     uncounted: str = ""
+    unset_names: list[str] = attrs.Factory(list)
+    nothing_new: str = ""
     lag: int | None = None
     position: int | None = None
     state: str = "starting"
