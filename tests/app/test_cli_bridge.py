@@ -181,16 +181,41 @@ def test_file_that_was_sent_before_is_reported(server: Server, ending: list[str]
             "window must be a whole number",
         ),
         ("[route", "at the end of a table"),
+        (
+            "[[route]]\nname = 'twin'\nfrom = 'amqp://h/a'\nto = 'amqp://h/b'\n" * 2,
+            "two routes have the name 'twin'",
+        ),
+        (
+            "[[route]]\nfrom = 'file:a?offset=last'\nto = 'amqp://h/b'",
+            "offset= of a file must be first or a number of messages, not 'last'",
+        ),
+        (
+            (
+                "[[route]]\nfrom = 'amqp091://h/?queue=a'\nto = 'file:b'\ndeclare = true\n"
+                "management = 'http://h'\ntarget-management = 'http://h'"
+            ),
+            "declare needs queues of RabbitMQ as source and target",
+        ),
     ],
 )
-def test_invalid_config_file(tmp_path: Path, text: str, said: str) -> None:
+@pytest.mark.parametrize("mode", [(), ("--dry-run",)])
+def test_invalid_config_file(tmp_path: Path, text: str, said: str, mode: tuple[str, ...]) -> None:
     path = tmp_path / "routes.toml"
     path.write_text(text)
 
-    done = run("--config", str(path), status=2)
+    done = run("--config", str(path), *mode, status=2)
 
     assert said in done.output
     assert "s3cr3t" not in done.output
+
+
+def test_report_folder_is_checked_before_messages_are_moved(server: Server) -> None:
+    ends = ["--from", signed(server, "a"), "--to", f"{server.url}/b", "--max-messages", "10"]
+
+    done = run(*ends, "--report", "missing/r.json", status=2)
+
+    assert "--report: missing/r.json: missing is not a folder: create it" in done.output
+    assert 10 == server.counts("a").available
 
 
 def test_filter_and_too_large_messages(server: Server) -> None:

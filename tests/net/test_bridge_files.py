@@ -242,7 +242,6 @@ def test_unmatched_messages_return_to_the_source_after_a_pause(server: Server) -
         (["00537dc00100\n"], "file:in.jsonl", "line 1: not JSON"),
         ([line(Message(b"x")).replace('": "', '" "', 1)], "file:in.jsonl", "line 1: not JSON"),
         ([line(Message(b"x"), routing_key=5)], "file:in.jsonl", "must be a string"),
-        ([line(Message(b"x"))], "file:in.jsonl?offset=last", "first or a number"),
     ],
 )
 def test_file_is_checked_before_the_first_message_is_sent(
@@ -328,6 +327,7 @@ def test_unwritable_target_file_is_raised_immediately(server: Server) -> None:
         ("file://elsewhere/x", "must be file:PATH"),
         ("file:x?protocol=2", "protocol must be 0-9-1 or 1.0"),
         ("file:x?queue=q", "is not a parameter of a file"),
+        ("file:x?offset=last", "offset= of a file must be first or a number"),
         ("file:x#y", "%23"),
     ],
 )

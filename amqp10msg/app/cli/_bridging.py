@@ -57,10 +57,12 @@ def missing_extra(error: ModuleNotFoundError, extra: str) -> click.ClickExceptio
 
 
 def check_reports(reports: Iterable[Path]) -> None:
-    """Raise UsageError unless each report is a .json or .html file."""
+    """Raise UsageError unless each report is a .json or .html file in a folder that exists."""
     for path in reports:
         if path.suffix not in {".json", ".html"}:
             raise click.UsageError(f"--report: {path} must end in .json or .html")
+        if not path.parent.is_dir():
+            raise click.UsageError(f"--report: {path}: {path.parent} is not a folder: create it")
 
 
 def show_dry_run(checked: Checked) -> None:

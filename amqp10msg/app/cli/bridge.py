@@ -204,8 +204,10 @@ def bridge(
                 reread_routes=None if config is None else lambda: read_routes(config),
                 hold_signals=True,
             )
-        except (ModuleNotFoundError, ValueError) as error:
+        except ModuleNotFoundError as error:
             raise click.ClickException(str(error)) from None
+        except ValueError as error:  # a route is invalid; no connection was opened
+            raise click.UsageError(str(error)) from None
         if line is not None:
             line.show(counts)
             click.echo(err=True)

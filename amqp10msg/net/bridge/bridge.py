@@ -14,7 +14,7 @@ from amqp10msg.net.bridge.context import log_event
 from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.records import rename_route
 from amqp10msg.net.bridge.route import Route
-from amqp10msg.net.bridge.routes import RouteSpec
+from amqp10msg.net.bridge.routes import RouteSpec, routes_by_name
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.ends.urls import Endpoint
 from amqp10msg.net.ends.wire import ConnectionPools
@@ -119,7 +119,7 @@ class Bridge:
             specs = [RouteSpec(source, target, options or RouteOptions())]
         else:
             specs = list(source)
-        self._specs = _by_name(specs)
+        self._specs = routes_by_name(specs)
         self._logger = logger or logging.getLogger("amqp10msg.bridge")
         self._pools = ConnectionPools()
         self._routes: dict[str, Route] = {}
@@ -213,7 +213,7 @@ class Bridge:
         """
         if self._running is None or self._running.done() or self._stopping:
             raise RuntimeError("the bridge is not running: routes cannot be replaced")
-        new_specs = _by_name(specs)
+        new_specs = routes_by_name(specs)
         new_routes = {name: self._new_route(spec) for name, spec in new_specs.items()}
         stopped = [name for name in self._specs if name in self._current_names - new_specs.keys()]
         started, replaced, unchanged = [], [], []
@@ -321,13 +321,3 @@ class Bridge:
         if self._history.removed_counts is not None:
             statistics[_OLDER_ROUTES] = self._history.removed_counts
         return statistics
-
-
-def _by_name(specs: Iterable[RouteSpec]) -> dict[str, RouteSpec]:
-    """Return specifications by name. Raises ValueError if two have the same name."""
-    by_name: dict[str, RouteSpec] = {}
-    for spec in specs:
-        if spec.name in by_name:
-            raise ValueError(f"two routes have the name {spec.name!r}: give them different names")
-        by_name[spec.name] = spec
-    return by_name

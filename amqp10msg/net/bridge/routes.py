@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -69,12 +69,8 @@ class RouteSpec:
         if self.options.state is not None and not source.keeps:
             text = "a state file is for a stream, whose URL has offset=, or for a file"
             raise ValueError(f"{source}: {text}")
-        if self.options.declare and not (
-            self.options.management and self.options.target_management
-        ):
-            raise ValueError(
-                "declare needs the management APIs: give management and target-management"
-            )
+        if self.options.declare:
+            declaration_of(source, target, self.options)
         if target.offset is not None:
             raise ValueError(f"{target}: offset= is for sources only")
         # Unlike Path.resolve, realpath accepts a symbolic link to itself.
@@ -93,6 +89,44 @@ class RouteSpec:
             if end is not None and source_queues & _queues_of(end):
                 text = f"{role} is the queue that the route reads: the queue would never be empty"
                 raise ValueError(f"{end}: {text}")
+
+
+@attrs.frozen
+class Declaration:
+    """What `RouteOptions.declare` needs.
+
+    Attributes:
+        source: the management API of the source.
+        target: the management API of the target.
+        names: the name of the queue at the target, by its name at the source.
+    """
+
+    source: Management
+    target: Management
+    names: Mapping[str, str]
+
+
+def declaration_of(source: Endpoint, target: Endpoint, options: RouteOptions) -> Declaration:
+    """Return the management APIs and the queue with which a route declares its source's queue.
+
+    Raises:
+        ValueError: an API is missing, or an end of the route is not a queue of RabbitMQ.
+    """
+    if options.management is None or options.target_management is None:
+        raise ValueError("declare needs the management APIs: give management and target-management")
+    queue = basic_endpoint_of(source)
+    if queue is None or not queue.queue or source.file is not None or target.file is not None:
+        raise ValueError(
+            f"{source} -> {target}: declare needs queues of RabbitMQ as source and target"
+        )
+    target_queue = basic_endpoint_of(target)
+    name = target_queue.queue if target_queue is not None and target_queue.queue else queue.queue
+    timeout = options.waits.management_timeout
+    return Declaration(
+        Management(options.management, source, timeout=timeout),
+        Management(options.target_management, target, timeout=timeout),
+        {queue.queue: name},
+    )
 
 
 def _check_limits(limits: FileLimits, options: RouteOptions) -> None:
@@ -127,6 +161,20 @@ def _queues_of(endpoint: Endpoint) -> set[tuple[str, int, str, str]]:
         if name:
             queues.add((host, basic_endpoint.port, basic_endpoint.virtual_host or "/", name))
     return queues
+
+
+def routes_by_name(specs: Iterable[RouteSpec]) -> dict[str, RouteSpec]:
+    """Return specifications by name.
+
+    Raises:
+        ValueError: two routes have the same name.
+    """
+    by_name: dict[str, RouteSpec] = {}
+    for spec in specs:
+        if spec.name in by_name:
+            raise ValueError(f"two routes have the name {spec.name!r}: give them different names")
+        by_name[spec.name] = spec
+    return by_name
 
 
 def profile_of(spec: RouteSpec) -> str:
@@ -193,6 +241,10 @@ def read_routes(path: Path) -> list[RouteSpec]:
                 specs += routes_of_queues(source, target, options, pattern)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{path}: route {name or number}: {error}") from None
+    try:
+        routes_by_name(specs)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
     return specs
 
 

@@ -15,7 +15,7 @@ import attrs
 from amqp10msg.brokers import EXCHANGE_TYPES
 from amqp10msg.net.bridge.management import EXCLUSIVE_NOTE, Management, Queue, queues_of, table
 from amqp10msg.net.bridge.options import RouteOptions
-from amqp10msg.net.ends.counts import basic_endpoint_of
+from amqp10msg.net.bridge.routes import declaration_of
 from amqp10msg.net.ends.terms import LinkError
 from amqp10msg.net.ends.urls import Endpoint
 from amqp10msg.net.ends.wire import in_thread
@@ -309,19 +309,9 @@ def plan_of(
         LinkError: an API does not answer.
         ValueError: an API is missing, or an end of the route is not a queue of RabbitMQ.
     """
-    queue = basic_endpoint_of(source)
-    if options.management is None or options.target_management is None:
-        raise ValueError("declare needs the management APIs: give management and target_management")
-    if queue is None or not queue.queue or source.file is not None or target.file is not None:
-        raise ValueError(
-            f"{source} -> {target}: declare needs queues of RabbitMQ as source and target"
-        )
-    target_queue = basic_endpoint_of(target)
-    name = target_queue.queue if target_queue is not None and target_queue.queue else queue.queue
-    timeout = options.waits.management_timeout
-    target_api = Management(options.target_management, target, timeout=timeout)
-    source_api = Management(options.management, source, timeout=timeout)
-    return plan(source_api, target_api, {queue.queue: name}), target_api
+    declaration = declaration_of(source, target, options)
+    steps = plan(declaration.source, declaration.target, declaration.names)
+    return steps, declaration.target
 
 
 async def declare_for(

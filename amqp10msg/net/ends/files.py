@@ -39,7 +39,7 @@ from amqp10msg.net.ends.terms import (
     SourceRequest,
     TargetRequest,
 )
-from amqp10msg.net.ends.urls import Endpoint
+from amqp10msg.net.ends.urls import Endpoint, file_start
 from amqp10msg.private_files import regular_opener
 
 __all__ = [
@@ -195,10 +195,7 @@ def _entries_to_read(request: SourceRequest) -> Iterator[tuple[int, Entry | Unre
         ValueError: ``offset=`` is invalid, or the file has fewer messages than were read before.
     """
     endpoint = request.endpoint
-    start = 0 if endpoint.offset in {None, "", "first"} else endpoint.start
-    if not isinstance(start, int):
-        text = f"offset= of a file must be first or a number of messages, not {endpoint.offset!r}"
-        raise ValueError(text)  # noqa: TRY004  (of a URL)
+    start = file_start(endpoint.offset)
     path = Path(endpoint.file or "")
     number = -1
     lines = entries_in(path, protocol=endpoint.protocol, max_message=request.max_message)

@@ -385,9 +385,23 @@ def _parse_file(parts: SplitResult) -> Endpoint:
     if query:
         name, allowed = min(query), "protocol, route, offset, entries"
         raise ValueError(f"{name[:40]!r} is not a parameter of a file: use {allowed}")
+    file_start(offset)
     return Endpoint(
         protocol, "", 0, file=path, route=route, offset=offset, entries=entries == "true"
     )
+
+
+def file_start(offset: str | None) -> int:
+    """Return the number of messages of a file that precede ``offset=``, which may be None.
+
+    Raises:
+        ValueError: the offset is neither ``first`` nor a number.
+    """
+    start = 0 if offset in {None, "", "first"} else stream_start(offset or "")
+    if not isinstance(start, int):
+        text = f"offset= of a file must be first or a number of messages, not {offset!r}"
+        raise ValueError(text)  # noqa: TRY004  (of a URL)
+    return start
 
 
 def _parse_parquet(parts: SplitResult) -> Endpoint:
