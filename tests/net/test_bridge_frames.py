@@ -99,7 +99,10 @@ def test_any_method_is_decoded_or_raises_frame_error(index: int, arguments: byte
         (b"\1\0\1\0\1\0\0", ""),
         (b"\1\0\1\0\1\0\0\0", "65536 bytes exceeds the negotiated frame-max, 4096"),
         (b"AMQP\0\0\x09\1", "another version"),
-        (b"HTTP/1.1 400", r"does not use AMQP 0-9-1: its first bytes are b'HTTP/1.1'$"),
+        (
+            b"HTTP/1.1 400",
+            r"does not use AMQP 0-9-1: its first bytes are b'HTTP/1.1': this is HTTP",
+        ),
         (b"\x15\3\1\0\2\2\x28\0\0", r"this is TLS, for which the URL is amqp091s://$"),
     ],
 )

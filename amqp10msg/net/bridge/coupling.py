@@ -310,6 +310,22 @@ class Coupling:
         waits = self._context.options.waits
         wait = min(waits.close_timeout, self._seconds_left - waits.min_close_timeout)
         await self._watch.count_rest(wait)
+        self._explain_uncounted()
+
+    def _explain_uncounted(self) -> None:
+        """Add to the reason for a missing count why the source could not be opened.
+
+        The source is opened after the target.
+        """
+        counts = self._context.statistics
+        if not counts.uncounted or self._source.link is not None:
+            return
+        ends: tuple[ReconnectingLink[Any], ...]
+        ends = self._target.reconnecting, self._source.reconnecting
+        for end in ends:
+            if end.link is None and end.opener.failed_attempts:
+                opener = end.opener
+                counts.uncounted += f" ({opener.endpoint}: {opener.last_failure})"
 
     async def _close(self) -> None:
         """Release the unsent messages, and close the links."""

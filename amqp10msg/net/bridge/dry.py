@@ -251,16 +251,18 @@ async def read_and_release(
         changed.set()
 
     with tempfile.TemporaryDirectory() as folder:
-        link = await open_source(
-            SourceRequest(
-                endpoint=spec.source,
-                receive=receive,
-                on_lost=on_lost,
-                window=count,
-                max_message=spec.options.max_message,
-                overflow=lambda: Oversized(Path(folder), spec.options.max_large),
-            )
+        request = SourceRequest(
+            endpoint=spec.source,
+            receive=receive,
+            on_lost=on_lost,
+            window=count,
+            max_message=spec.options.max_message,
+            overflow=lambda: Oversized(Path(folder), spec.options.max_large),
         )
+        try:
+            link = await open_source(request)
+        except LinkError as error:
+            raise LinkError(f"{spec.source}: {error}", **vars(error)) from None
         try:
             while len(received) < count and not faults:
                 changed.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import http
 import http.client
 import json
 import os
@@ -20,6 +21,7 @@ from amqp10msg.files.text import load_json
 from amqp10msg.net.bridge.options import WAITS
 from amqp10msg.net.ends.terms import LinkError
 from amqp10msg.net.ends.urls import Endpoint, secret, split_url, with_files
+from amqp10msg.net.ends.wire import explain_protocol
 
 #: Maximum size of an answer, in bytes.
 _MAX_ANSWER = 64 << 20
@@ -38,6 +40,23 @@ _UNTAGGED_HINT = (
     ": the user has none of the tags management, policymaker, monitoring, administrator; "
     "add one with rabbitmqctl set_user_tags USER management"
 )
+
+#: The hint for a wrong user or password.
+_WRONG_USER_HINT = (
+    ": wrong user or password; by default, those of the broker's URL are sent: write others into "
+    "the URL of the API, as in http://USER:PASSWORD@HOST:15672"
+)
+_USUAL_PORT = "check the port: the management API has 15672 by default, and 15671 with TLS"
+_OTHER_SERVER = (
+    "no management API of RabbitMQ answers there; check host, port and path, and whether the "
+    "plugin rabbitmq_management is enabled"
+)
+_NO_TLS = "the peer does not use TLS, for which the URL is http://"
+#: What to do if a peer speaks another protocol.
+_OTHER_PROTOCOL_ADVICE = {
+    **dict.fromkeys(("AMQP 0-9-1", "AMQP 1.0"), _USUAL_PORT),
+    "TLS": "for which the URL is https://",
+}
 
 
 class Management:
@@ -156,7 +175,7 @@ class Management:
         try:
             return load_json(octets)
         except ValueError as error:
-            raise ValueError(f"{url.partition('?')[0]}: {error}") from None
+            raise ValueError(f"{url.partition('?')[0]}: {error}: {_OTHER_SERVER}") from None
 
     def unacknowledged(self, queue: str) -> int | None:
         """Return the number of unacknowledged messages of a queue; None if RabbitMQ has none yet.
@@ -187,18 +206,51 @@ class Management:
         except urllib.error.HTTPError as error:
             with error:
                 answer = error.read(_MAX_ERROR_ANSWER)
-            hint = _UNTAGGED_HINT if b"Not management user" in answer else ""
-            if method != "GET":
-                hint = _refusal_reason(answer)
+            hint = _refusal_reason(answer) if method != "GET" else _error_hint(error.code, answer)
             raise LinkError(
                 f"{url_without_query}: {error.code} {error.reason}{hint}", permanent=True
             ) from None
         except urllib.error.URLError as error:
-            raise LinkError(f"{url_without_query}: {error.reason}") from None
+            raise LinkError(f"{url_without_query}: {_connection_problem(error.reason)}") from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             # HTTPException: the answer is not HTTP, or ends early. ValueError: the answer is a
             # redirect to an invalid URL.
-            raise LinkError(f"{url_without_query}: {str(error) or type(error).__name__}") from None
+            raise LinkError(f"{url_without_query}: {_connection_problem(error)}") from None
+
+
+def _error_hint(code: int, answer: bytes) -> str:
+    """Return ": " and the likely cause of an error status of a GET request; empty if unknown."""
+    if b"Not management user" in answer:
+        return _UNTAGGED_HINT
+    if code == http.HTTPStatus.UNAUTHORIZED:
+        return _WRONG_USER_HINT
+    if code == http.HTTPStatus.NOT_FOUND:
+        try:
+            is_of_api = "error" in table(load_json(answer))
+        except ValueError:
+            is_of_api = False
+        return ": no such virtual host or object" if is_of_api else f": {_OTHER_SERVER}"
+    return ""
+
+
+def _connection_problem(error: Any) -> str:
+    """Describe why a request got no answer of HTTP, and what to do.
+
+    Args:
+        error: an exception, or the reason of a URLError, which may be a string.
+    """
+    text = str(error) or type(error).__name__
+    if isinstance(error, http.client.BadStatusLine) and not isinstance(error, OSError):
+        first_bytes = str(error.args[0]).encode("latin-1", "replace")[:8]
+        hint = explain_protocol(first_bytes, _OTHER_PROTOCOL_ADVICE)
+        return f"the answer is not HTTP: it begins with {first_bytes!r}{hint or f': {_USUAL_PORT}'}"
+    if isinstance(error, ssl.SSLError):
+        return f"{text}: {_NO_TLS}" if error.reason == "WRONG_VERSION_NUMBER" else text
+    if isinstance(error, ConnectionRefusedError):
+        return f"{error.strerror}: nothing listens on that port; {_USUAL_PORT}"
+    if isinstance(error, ConnectionError):  # closed without an answer, as by a broker's AMQP port
+        return f"{text}: {_USUAL_PORT}"
+    return text
 
 
 def _refusal_reason(answer: bytes) -> str:

@@ -44,6 +44,7 @@ class LinkOpener(Generic[_Link]):
         endpoint: as above.
         opened: set once the first link is open.
         failed_attempts: number of failed attempts to open a link.
+        last_failure: why the latest attempt to open a link failed.
         needs_own_connection: whether the link must not share its connection with other routes.
     """
 
@@ -65,7 +66,7 @@ class LinkOpener(Generic[_Link]):
         self._log = log
         self._open_link = open_link
         self._on_refused = on_refused
-        self._last_failure = "no answer"  # why the latest attempt to open a link failed
+        self.last_failure = "no answer"
 
     def log(self, event: str, level: int = logging.WARNING, **fields: Any) -> None:
         """Log an event of this end, such as ``lost``."""
@@ -101,7 +102,7 @@ class LinkOpener(Generic[_Link]):
             async with asyncio.timeout(reach):
                 return await self._open_with_retries(delayed)
         except TimeoutError:
-            text = f"{self.endpoint}: not reached within {reach:g} s ({self._last_failure})"
+            text = f"{self.endpoint}: not reached within {reach:g} s ({self.last_failure})"
             raise LinkError(text, permanent=True) from None
 
     async def _open_with_retries(self, delayed: bool) -> _Link:
@@ -144,8 +145,8 @@ class LinkOpener(Generic[_Link]):
         self.needs_own_connection = self.needs_own_connection or error.shared
         if (error.permanent and not self.opened.is_set()) or not self._options.reconnect:
             raise LinkError(f"{self.endpoint}: {error}", **vars(error)) from None
-        self._last_failure = str(error)
-        self.log("unreachable", why=self._last_failure, tries=tries)
+        self.last_failure = str(error)
+        self.log("unreachable", why=self.last_failure, tries=tries)
         return error.permanent and not self._on_refused(error)
 
     def _check_refusal(self, error: LinkError, seconds: float) -> None:

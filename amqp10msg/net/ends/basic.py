@@ -122,7 +122,9 @@ class BasicConnection(Wire):
                 if self._stream.is_closing():
                     return
         except FrameError as error:
-            self.fail(LinkError(str(error), sent_by_peer=True))
+            # A port of another protocol will not speak this one later.
+            permanent = error.other_protocol and not self.is_open
+            self.fail(LinkError(str(error), sent_by_peer=not permanent, permanent=permanent))
 
     # Frames.
 

@@ -23,6 +23,7 @@ except ModuleNotFoundError as _error:
     ) from _error
 
 from amqp10msg.net.ends.terms import Oversized
+from amqp10msg.net.ends.wire import explain_protocol
 
 #: The protocol header.
 PREAMBLE = b"AMQP\x00\x00\x09\x01"
@@ -37,8 +38,12 @@ _FRAME_HEAD = struct.Struct(">BHL")
 #: The frame-end byte of a frame, and the head of the frame that follows.
 _FRAME_END_AND_HEAD = struct.Struct(">BBHL")
 _FRAME_TYPES = (METHOD, HEADER, BODY, BEAT)
-#: The first bytes of a TLS alert, with which a TLS server answers a client without TLS.
-_TLS_ALERT = b"\x15\3"
+#: What to do if a peer speaks another protocol.
+_OTHER_PROTOCOL_ADVICE = {
+    "AMQP 1.0": "for which the URL is amqp://",
+    "HTTP": "use the port of AMQP, 5672 by default",
+    "TLS": "for which the URL is amqp091s://",
+}
 _FRAME_END = b"\xce"
 _FRAME_END_OCTET = 0xCE
 #: The start of a content header, with class-id, weight and body size.
@@ -54,7 +59,15 @@ _BASIC = 60
 
 
 class FrameError(ValueError):
-    """Bytes are not AMQP 0-9-1, or exceed a limit of the connection."""
+    """Bytes are not AMQP 0-9-1, or exceed a limit of the connection.
+
+    Attributes:
+        other_protocol: whether they are the first bytes of another protocol that was recognised.
+    """
+
+    def __init__(self, reason: str, *, other_protocol: bool = False) -> None:
+        super().__init__(reason)
+        self.other_protocol = other_protocol
 
 
 class FrameReader:
@@ -84,9 +97,7 @@ class FrameReader:
         while length - position >= 8:
             kind, channel, size = _FRAME_HEAD.unpack_from(buffer, position)
             if size > self.max_frame - 8:
-                raise FrameError(
-                    self._describe_bad_head(bytes(buffer[position : position + 8]), size)
-                )
+                raise self._bad_head_error(bytes(buffer[position : position + 8]), size)
             end = position + 7 + size
             if end >= length:
                 self._needed = end + 1 - position
@@ -97,18 +108,16 @@ class FrameReader:
             position = end + 1
         del buffer[:position]
 
-    def _describe_bad_head(self, head: bytes, size: int) -> str:
-        """Return an error text for the head of a frame whose payload size is too large."""
+    def _bad_head_error(self, head: bytes, size: int) -> FrameError:
+        """Return the error for the head of a frame whose payload size is too large."""
+        hint = explain_protocol(head, _OTHER_PROTOCOL_ADVICE)
         if head.startswith(b"AMQP"):
-            return f"the peer uses another version of AMQP: {head!r}"
-        if head[0] not in _FRAME_TYPES:
-            hint = (
-                ": this is TLS, for which the URL is amqp091s://"
-                if head.startswith(_TLS_ALERT)
-                else ""
-            )
-            return f"the peer does not use AMQP 0-9-1: its first bytes are {head!r}{hint}"
-        return f"a frame of {size} bytes exceeds the negotiated frame-max, {self.max_frame}"
+            text = f"the peer uses another version of AMQP: {head!r}{hint}"
+        elif head[0] not in _FRAME_TYPES:
+            text = f"the peer does not use AMQP 0-9-1: its first bytes are {head!r}{hint}"
+        else:
+            text = f"a frame of {size} bytes exceeds the negotiated frame-max, {self.max_frame}"
+        return FrameError(text, other_protocol=bool(hint))
 
 
 @attrs.define

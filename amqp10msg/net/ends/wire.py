@@ -23,6 +23,9 @@ import attrs
 from amqp10msg.net.ends.terms import LinkError, OnLost, Request, SharedConnections
 from amqp10msg.net.ends.urls import Endpoint
 from amqp10msg.net.sockets import Socket
+from amqp10msg.net.transport.greetings import (
+    explain_protocol as explain_protocol,  # noqa: PLC0414  (the bridge imports it from here)
+)
 
 # If several addresses were tried, asyncio's error has the error number of each only in its text.
 _ERRNO = re.compile(r"\[Errno (\d+)\]")

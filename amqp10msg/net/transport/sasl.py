@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import Any, Protocol
 
 from amqp10msg.net.transport.frames import AMQP_HEADER, HEAD, HEAD_SIZE, HEAD_WORDS, SASL_FRAME
+from amqp10msg.net.transport.greetings import explain_protocol
 from amqp10msg.wire.errors import UNAUTHORIZED_ACCESS, DecodeError
 from amqp10msg.wire.kernel import decode_value, encode_value
 from amqp10msg.wire.limits import Limits
@@ -22,6 +23,13 @@ SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 #: Maximum size of a SASL frame in bytes; a mechanism, a host name and a password need far less.
 _MAX_FRAME_SIZE = 4096
 _LIMITS = Limits(size=_MAX_FRAME_SIZE, items=64, depth=4)
+#: What to do if a peer speaks another protocol.
+_OTHER_PROTOCOL_ADVICE = {
+    "AMQP 0-9-1": "use amqp091://, or enable AMQP 1.0 at the peer",
+    "AMQP 1.0": "enable SASL at the peer",
+    "HTTP": "use the port of AMQP, 5672 by default",
+    "TLS": "use amqps://",
+}
 
 
 class SaslCode(IntEnum):
@@ -45,7 +53,7 @@ class SaslError(ConnectionError):
 
     Attributes:
         refused: whether a retry cannot succeed, because the peer refused the credentials or the
-            mechanism.
+            mechanism, or speaks another protocol.
     """
 
     def __init__(self, reason: str, *, refused: bool = False) -> None:
@@ -205,10 +213,10 @@ class SaslClient(SaslEnd):
 
     def _answer_header(self, header: bytes) -> bytes:
         if header != SASL_HEADER:
-            is_tls = header.startswith(b"\x15\3")  # an alert record of TLS
-            hint = ": this is TLS, use amqps://" if is_tls else ""
+            hint = explain_protocol(header, _OTHER_PROTOCOL_ADVICE)
             raise SaslError(
-                f"the peer does not speak AMQP 1.0 with SASL: its first bytes are {header!r}{hint}"
+                f"the peer does not speak AMQP 1.0 with SASL: its first bytes are {header!r}{hint}",
+                refused=bool(hint),
             )
         return b""
 
