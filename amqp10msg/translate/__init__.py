@@ -37,7 +37,14 @@ from amqp10msg.translate.account import describe_translation
 from amqp10msg.translate.circumstances import DEFAULT_CIRCUMSTANCES, Circumstances, Death
 from amqp10msg.translate.profiles import LOSSLESS, PROFILES, ProfileName, TranslationProfile
 from amqp10msg.translate.report import Action, Loss, Notes, Owner, Translation, lazy_translation
-from amqp10msg.wire.errors import AmqpError, DecodeError, TranslationError, as_bytes, expect
+from amqp10msg.wire.errors import (
+    AmqpError,
+    DecodeError,
+    ForeignUserError,
+    TranslationError,
+    as_bytes,
+    expect,
+)
 from amqp10msg.wire.limits import UNLIMITED
 
 __all__ = [
@@ -47,6 +54,7 @@ __all__ = [
     "Circumstances",
     "Death",
     "EncodedBasic",
+    "ForeignUserError",
     "Loss",
     "Owner",
     "ProfileName",

@@ -229,6 +229,25 @@ class TranslationError(AmqpError, ValueError):
         return f"{shortened_path(self.path)}: {self.reason}" if self.path else self.reason
 
 
+class ForeignUserError(TranslationError):
+    """The user-id of a message is not the connection's user: RabbitMQ refuses the message.
+
+    Args:
+        path: as for `TranslationError`.
+        reason: as for `TranslationError`.
+        delivered: as for `TranslationError`.
+    """
+
+    def __init__(
+        self,
+        path: str = "properties.user-id",
+        reason: str = "refused: the user-id is not the connection's user",
+        *,
+        delivered: bytes | None = None,
+    ) -> None:
+        super().__init__(path, reason, delivered=delivered)
+
+
 def wrong_type(subject: str, expected: str, argument: object, hint: str = "") -> TypeError:
     """Return the TypeError for an argument of a wrong type.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -32,6 +34,7 @@ from amqp10msg.translate import (
     PROFILES,
     Circumstances,
     Death,
+    ForeignUserError,
     ProfileName,
     TranslationError,
     explain,
@@ -99,10 +102,13 @@ def test_faults_of_brokers_are_reported() -> None:
 def test_the_user_is_checked(profile: ProfileName) -> None:
     basic = BasicMessage(BasicProperties(user_id="alice"))
     message = Message(b"", properties=Properties(user_id=b"alice"))
-    with pytest.raises(TranslationError, match="user-id"):
-        to_amqp10(basic, profile)
-    with pytest.raises(TranslationError, match="user-id"):
-        to_basic(message, profile)
+    calls: list[Callable[[], object]]
+    calls = [lambda: to_amqp10(basic, profile), lambda: to_basic(message, profile)]
+    for call in calls:
+        with pytest.raises(ForeignUserError, match="not the connection's user") as caught:
+            call()
+        copied = pickle.loads(pickle.dumps(caught.value))
+        assert (ForeignUserError, vars(caught.value)) == (type(copied), vars(copied))
     for user in ("alice", None):
         given = Circumstances(user=user)
         to_amqp10(basic, profile, circumstances=given)

@@ -410,8 +410,6 @@ def _refusal_line(result: dict[str, str]) -> Padding:
 
 # A profile that refuses the message has the result {_REFUSED_KEY: reason}.
 _REFUSED_KEY = "refused"
-# The end of the reason if a message has the user-id of another user.
-_FOREIGN_USER_ID = "the user-id is not the connection's user"
 # The maximum length of a user-id in an error, in characters.
 _MAX_USER_ID_LENGTH = 80
 # The maximum length of a value in JSON, in characters. All values are shorter, so none is cut.
@@ -534,21 +532,19 @@ def _translate(
             names both and the option.
     """
     from amqp10msg.app.inspector.protocols import translate
-    from amqp10msg.wire.errors import TranslationError
+    from amqp10msg.wire.errors import ForeignUserError, TranslationError
 
     try:
         return translate(message, profile, strict=strict, user=user or None)
-    except TranslationError as error:
-        if not error.reason.endswith(_FOREIGN_USER_ID):
-            raise
+    except ForeignUserError as error:
         try:
             translate(message, profile, strict=strict, user=None)
         except TranslationError as other:
             # Without the check of the user, the name itself may be refused.
             if other.path == error.path:
                 raise other from None
-        reason = error.reason.removesuffix(_FOREIGN_USER_ID) + _explain_user_id(message, user)
-        raise TranslationError(error.path, reason, delivered=error.delivered) from None
+        reason = f"refused: {_explain_user_id(message, user)}"
+        raise ForeignUserError(error.path, reason) from None
 
 
 def _explain_user_id(message: BasicMessage | Message, user: str) -> str:

@@ -26,12 +26,10 @@ from amqp10msg.net.ends.links import open_source
 from amqp10msg.net.ends.terms import LinkError, Oversized, Settle, SourceDelivery, SourceRequest
 from amqp10msg.net.ends.urls import Endpoint
 from amqp10msg.translate import PROFILES, Circumstances, Loss, explain, to_amqp10, to_basic
-from amqp10msg.wire.errors import AmqpError, TranslationError
+from amqp10msg.wire.errors import AmqpError, ForeignUserError
 
 #: Maximum size in bytes of an example message. For a larger message, only the description is kept.
 _MAX_EXAMPLE = 1 << 18
-#: Why the target refuses a message of another user; the same text as in translations.
-_FOREIGN_USER_ID = "refused: the user-id is not the connection's user"
 #: Timeout in seconds of releasing the messages and closing the source.
 _CLOSE_TIMEOUT = 3.0
 #: Why a message that is too large for memory cannot be sent.
@@ -116,7 +114,7 @@ class DryRun:
             names = losses_of_names(spec.source, spec.target, options, delivery)
             if spec.source.protocol == spec.target.protocol:
                 if _has_foreign_user_id(message, user):
-                    raise TranslationError("properties.user-id", _FOREIGN_USER_ID)
+                    raise ForeignUserError
                 self._count_losses(names, lambda: Example(_describe_publishing(delivery)))
                 return
             message = without_delivery(message, spec.source, options)

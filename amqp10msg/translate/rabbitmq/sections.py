@@ -22,6 +22,7 @@ from amqp10msg.translate.rabbitmq.terms import (
     section_name,
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
+from amqp10msg.wire.errors import ForeignUserError
 
 #: The 0-9-1 header in which RabbitMQ 3.10 stores each section, in the order of the sections.
 HEADER_BY_SAVED_SECTION = {
@@ -277,12 +278,15 @@ def reportable(value: Term) -> Any:
 
 
 def check_user(name: bytes, user: str | None) -> None:
-    """Raise RefusedError if a user-id is not `user`, or no valid name if `user` is None."""
+    """Check a user-id as the broker does.
+
+    Raises:
+        ForeignUserError: the user-id is not `user`.
+        RefusedError: `user` is None, and no user can have this name.
+    """
     if user is not None:
         if name != octets(user):
-            raise RefusedError(
-                "refused: the user-id is not the connection's user", "properties.user-id"
-            )
+            raise ForeignUserError
     elif not name or not utf8_without_nul(name):
         # A user's name is not empty, is UTF-8 (the tools and the HTTP API reject other bytes), and
         # does not contain NUL, the delimiter of SASL PLAIN.
