@@ -289,6 +289,13 @@ BRIDGE: Rows = {
             lambda: _bridge().RouteOptions(filter="a = 1", match=bool),
         ],
     },
+    "net.bridge.Endpoint": {
+        "ValueError": [
+            lambda: _bridge().Endpoint("0-9-1", "h", 5672, queue="\udcff"),
+            lambda: _bridge().Endpoint("0-9-1", "h", 5672, routing_key="k" * 256),
+            lambda: _bridge().Endpoint("1.0", "h", 5672, address="\udcff"),
+        ]
+    },
     "net.bridge.Endpoint.tls_context": {
         "OSError": lambda: _bridge().parse_url("amqps://h/q?cacertfile=/missing.pem").tls_context()
     },

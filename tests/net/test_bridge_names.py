@@ -1,7 +1,8 @@
-"""A bridge counts the loss of the exchange and routing key of a 0-9-1 message."""
+"""The names of ends: which are refused, and the loss of the exchange and routing key."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +16,19 @@ from hypothesis import strategies as st
 click_testing = pytest.importorskip("click.testing")
 pytest.importorskip("pika")
 
+from pika import spec  # noqa: E402
+from pika.exceptions import ShortStringTooLong  # noqa: E402
+
 from amqp10msg.app.cli import main  # noqa: E402
-from amqp10msg.net.bridge import RouteOptions, Statistics, parse_url  # noqa: E402
+from amqp10msg.net.bridge import (  # noqa: E402
+    Endpoint,
+    RouteOptions,
+    RouteSpec,
+    Statistics,
+    parse_url,
+)
 from amqp10msg.net.bridge.sending import preparer_of  # noqa: E402
+from amqp10msg.net.ends.counts import basic_endpoint_of  # noqa: E402
 from amqp10msg.net.ends.terms import SourceDelivery  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 from tests.basic_broker import BasicBroker, running  # noqa: E402
@@ -114,3 +125,55 @@ def test_batch_and_single_translation_count_equal_losses(names: Any, small: bool
     assert sum(bool(exchange) for exchange, _ in names if (exchange, _) != ("", "q")) == sum(
         count for (path, _), count in found[0].items() if path == "exchange"
     )
+
+
+#: Names of which some are too long, and some have surrogates for bytes that are not UTF-8.
+NAMES = st.text(max_size=8) | st.text(st.sampled_from("aé€\udcff"), max_size=300)
+
+
+@given(NAMES, st.sampled_from(["queue", "exchange", "virtual_host"]))
+def test_endpoint_of_0_9_1_has_only_names_that_can_be_sent(name: str, field: str) -> None:
+    can_be_sent = True
+    try:
+        spec.Queue.Declare(0, name).encode()
+    except (UnicodeEncodeError, ShortStringTooLong):
+        can_be_sent = False
+
+    expected = f"the {field} of a URL of AMQP 0-9-1 must be UTF-8 of at most 255"
+    refuses = contextlib.nullcontext() if can_be_sent else pytest.raises(ValueError, match=expected)
+    with refuses:
+        Endpoint("0-9-1", "h", 5672, **{field: name})  # type: ignore[arg-type]
+
+
+@given(NAMES)
+def test_source_of_1_0_whose_address_is_no_queue_name_is_not_counted_over_0_9_1(name: str) -> None:
+    try:
+        source = Endpoint("1.0", "h", 5672, address=name)
+    except ValueError:
+        assert not name.isascii()
+        return
+    basic = basic_endpoint_of(source)
+
+    assert basic is None or len((basic.queue or "").encode()) <= 255
+    assert RouteSpec(source, "file:out.jsonl").source == source
+
+
+@pytest.mark.parametrize(
+    "url, expected",
+    [
+        ("amqp091://h/?queue=%ff", r"the queue of .* must be UTF-8 .* not '\\udcff'"),
+        ("amqp091://h/?exchange=%ff", "the exchange of .* must be UTF-8"),
+        ("amqp091://h/%ff?queue=q", "the virtual_host of .* must be UTF-8"),
+        (f"amqp091://h/?queue={'q' * 256}", "the queue of .* of at most 255 bytes"),
+        (f"amqp091://h/?exchange=&routing_key={'k' * 256}", "at most 255 bytes, not 256"),
+        ("amqp://h/%ff", "the address of a URL must be UTF-8"),
+        ("amqp://h/q?vhost=%ff", "the virtual_host of a URL must be UTF-8"),
+    ],
+)
+def test_name_that_cannot_be_sent_is_refused_in_the_url(url: str, expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
+        parse_url(url)
+
+
+def test_routing_key_may_have_any_bytes() -> None:
+    assert "\udcff" == parse_url("amqp091://h/?exchange=&routing_key=%ff").routing_key

@@ -20,15 +20,20 @@ import attrs
 from amqp10msg.files.text import load_json
 from amqp10msg.net.bridge.options import WAITS
 from amqp10msg.net.ends.terms import LinkError
-from amqp10msg.net.ends.urls import Endpoint, secret, split_url, with_files
+from amqp10msg.net.ends.urls import (
+    MAX_SHORT_NAME,
+    Endpoint,
+    is_short_name,
+    secret,
+    split_url,
+    with_files,
+)
 from amqp10msg.net.ends.wire import explain_protocol
 
 #: Maximum size of an answer, in bytes.
 _MAX_ANSWER = 64 << 20
 #: Maximum number of bytes that are read of an error answer.
 _MAX_ERROR_ANSWER = 4_096
-#: Maximum size in bytes of the name of a queue or exchange, or a routing key (0-9-1, 4.2.5.3).
-_MAX_NAME = 255
 #: The string fields that objects listed by `Management.all` must have, by kind of object.
 _REQUIRED_FIELDS = {
     "exchanges": ("name", "type"),
@@ -319,10 +324,10 @@ class Queue:
             raise ValueError("the management API lists a queue that is not an object")  # noqa: TRY004  (of an answer)
         name, kind, policy = (item.get(key, "") for key in ("name", "type", "policy"))
         for key, text in (("name", name), ("type", kind), ("policy", policy or "")):
-            if not isinstance(text, str) or not _is_name(text):
+            if not isinstance(text, str) or not is_short_name(text):
                 raise ValueError(
                     f"the management API lists a queue whose {key} is {text!r:.80}, and not a "
-                    f"string of at most {_MAX_NAME} bytes"
+                    f"string of at most {MAX_SHORT_NAME} bytes"
                 )
         if not name or "arguments" not in item:
             raise ValueError("the management API lists a queue without a name or its arguments")
@@ -357,14 +362,6 @@ class Queue:
             policy=policy or "",
             effective=effective,
         )
-
-
-def _is_name(text: str) -> bool:
-    """Whether a string can be a name in AMQP 0-9-1: at most 255 bytes in UTF-8."""
-    try:
-        return len(text.encode()) <= _MAX_NAME
-    except UnicodeEncodeError:  # the text has half of a surrogate pair
-        return False
 
 
 def table(value: Any) -> dict[str, Any]:

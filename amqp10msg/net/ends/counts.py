@@ -13,7 +13,7 @@ import attrs
 
 from amqp10msg.net.ends.links import first_reachable
 from amqp10msg.net.ends.terms import NO_COUNT_REASON, Depth, LinkError
-from amqp10msg.net.ends.urls import Endpoint
+from amqp10msg.net.ends.urls import Endpoint, is_short_name
 from amqp10msg.net.ends.wire import ConnectionPool
 
 
@@ -27,13 +27,14 @@ def basic_endpoint_of(endpoint: Endpoint) -> Endpoint | None:
     address = endpoint.address or ""
     queue = None
     if address.startswith("/queues/"):
-        queue = unquote(address.removeprefix("/queues/"))
+        queue = unquote(address.removeprefix("/queues/"), errors="surrogateescape")
     for prefix in ("/amq/queue/", "/queue/"):
         if address.startswith(prefix):
             queue = address.removeprefix(prefix).replace("%2F", "/")
     if "/" not in address:
         queue = address
-    if not queue:
+    virtual_host = endpoint.virtual_host or "/"
+    if not queue or not is_short_name(queue) or not is_short_name(virtual_host):
         return None
     user, password = endpoint.user, endpoint.password
     if user is None and endpoint.mechanism != "EXTERNAL":
@@ -43,7 +44,7 @@ def basic_endpoint_of(endpoint: Endpoint) -> Endpoint | None:
         protocol="0-9-1",
         address=None,
         queue=queue,
-        virtual_host=endpoint.virtual_host or "/",
+        virtual_host=virtual_host,
         user=user,
         password=password,
         mechanism=endpoint.mechanism if endpoint.mechanism == "EXTERNAL" else None,

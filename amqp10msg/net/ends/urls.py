@@ -35,6 +35,8 @@ _PATH_SCHEMES = ("file", "parquet")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 #: A part of a URL that is replaced by the content of a file.
 _FILE = re.compile(r"\$\{file:([^}]*)\}")
+#: Maximum size in bytes of a short string of AMQP 0-9-1 (4.2.5.3).
+MAX_SHORT_NAME = 255
 #: Arguments of `quote`, `unquote` and `parse_qsl` for bytes that are not UTF-8.
 _SURROGATEESCAPE_ARGUMENTS: Any = {"encoding": "utf-8", "errors": "surrogateescape"}
 
@@ -56,6 +58,20 @@ class FileLimits:
     rows: int = declared(10_000, int, low=1)
     octets: int = declared(16 << 20, int, low=1)
     seconds: float = declared(1.0, float, low=0.01, high=86_400)
+
+
+def is_short_name(text: str) -> bool:
+    """Whether a name is a short string of AMQP 0-9-1: UTF-8 of at most 255 bytes (4.2.5.3)."""
+    return _is_utf8(text) and len(text.encode()) <= MAX_SHORT_NAME
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether a text can be encoded: it has no half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @attrs.frozen
@@ -93,6 +109,11 @@ class Endpoint:
         server_name: host name that the peer's certificate must have; None for `host`.
         others: alternative endpoints, such as further nodes of a cluster. They are tried in this
             order if this endpoint cannot be reached.
+
+    Raises:
+        ValueError: a name cannot be sent: over 0-9-1, a queue, exchange or virtual host that is not
+            UTF-8 or has more than 255 bytes, or a longer routing key; over 1.0, an address or
+            virtual host that is not UTF-8.
     """
 
     protocol: str
@@ -120,6 +141,26 @@ class Endpoint:
     verify: bool = True
     server_name: str | None = None
     others: tuple[Endpoint, ...] = ()
+
+    def __attrs_post_init__(self) -> None:
+        if self.protocol == "1.0":
+            for name in ("address", "virtual_host"):
+                if not _is_utf8(text := getattr(self, name) or ""):
+                    raise ValueError(f"the {name} of a URL must be UTF-8, not {text[:40]!r}")
+        elif self.protocol == "0-9-1":
+            for name in ("queue", "exchange", "virtual_host"):
+                if not is_short_name(text := getattr(self, name) or ""):
+                    raise ValueError(
+                        f"the {name} of a URL of AMQP 0-9-1 must be UTF-8 of at most "
+                        f"{MAX_SHORT_NAME} bytes, not {text[:40]!r}"
+                    )
+            # The bridge sends a routing key as bytes, in which any byte is valid.
+            key = (self.routing_key or "").encode("utf-8", "surrogateescape")
+            if len(key) > MAX_SHORT_NAME:
+                raise ValueError(
+                    f"the routing_key of a URL must have at most {MAX_SHORT_NAME} bytes, not "
+                    f"{len(key)}"
+                )
 
     def __str__(self) -> str:
         """Return the URL without credentials, for people to read."""
@@ -357,7 +398,7 @@ def parse_url(
     if protocol == "stream" and any(value is not None for value in names.values()):
         raise ValueError("a URL of the stream protocol must not name a queue or exchange")
     if protocol != "1.0":
-        attributes["virtual_host"] = unquote(path) if path else "/"
+        attributes["virtual_host"] = unquote(path, **_SURROGATEESCAPE_ARGUMENTS) if path else "/"
         attributes |= names
         if names["queue"] is not None and names["exchange"] is not None:
             raise ValueError("queue= and exchange= are both given in a URL: use one of them")
