@@ -32,6 +32,7 @@ from amqp10msg.net.bridge import (  # noqa: E402
     RouteOptions,
     RouteSpec,
     Statistics,
+    process,
     read_quarantine,
 )
 from amqp10msg.net.bridge.routes import apis_of, read_routes  # noqa: E402
@@ -75,9 +76,8 @@ def test_a_route_and_its_reports(server: Server) -> None:
     assert ("a -> b", 10, "ended") == (route["name"], route["accepted"], route["state"])
     page = Path("r.html").read_text()
     assert "AMQP messages bridged" in page
-    assert ["target-open", "source-open", "route-ended"] == [
-        json.loads(line)["event"] for line in done.stderr.splitlines() if line.startswith("{")
-    ]
+    events = [json.loads(line)["event"] for line in done.stderr.splitlines()]
+    assert ["target-open", "source-open", "route-ended"] == events
     for text in (done.output, page, Path("r.json").read_text()):
         assert "s3cr3t" not in text
 
@@ -90,6 +90,55 @@ def test_wrong_credentials_are_named_but_not_shown(server: Server) -> None:
     (said,) = (line for line in done.stderr.splitlines() if "unauthorized" in line)
     assert said.endswith("amqp:unauthorized-access: wrong user or password")
     assert "h1dd3n" not in done.output
+
+
+@pytest.mark.parametrize(
+    "arguments, status, last",
+    [
+        (
+            ["--from", "amqp://127.0.0.1:1/a", "--to", "file:b", "--no-reconnect"],
+            1,
+            "command-failed",
+        ),
+        (["--from", "amqp://x:pw@h/a", "--to", "file:b", "--dry-run"], 1, "command-failed"),
+        (["--from", "amqp://h/a", "--to", "nowhere"], 2, "usage-error"),
+        (["--window", "0"], 2, "usage-error"),
+        (["--config", "missing.toml"], 2, "usage-error"),
+        ([], 2, "usage-error"),
+    ],
+)
+@pytest.mark.parametrize("is_last", [True, False])
+def test_every_line_on_stderr_is_json(
+    server: Server, arguments: list[str], status: int, last: str, is_last: bool
+) -> None:
+    log = ["--log", "json"]
+    arguments = [argument.replace("@h/", f"@127.0.0.1:{server.port}/") for argument in arguments]
+
+    done = run(*([*arguments, *log] if is_last else [*log, *arguments]), status=status)
+
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert (last, "error") == (lines[-1]["event"], lines[-1]["level"])
+    assert lines[-1]["why"]
+    assert not lines[-1]["why"].startswith("amqp10msg")
+    # The option of one command has no effect on the next one in this process.
+    assert run(*arguments, status=status).stderr.splitlines()[-1].startswith("amqp10msg")
+
+
+def test_listening_and_interruption_are_json_lines(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = ["--from", signed(server, "a"), "--to", f"{server.url}/b", "--max-messages", "1"]
+    done = run(*ends, "--log", "json", "--listen", "127.0.0.1:0")
+    first = json.loads(done.stderr.splitlines()[0])
+    assert ("listening", "info") == (first["event"], first["level"])
+    assert first["url"].endswith("/metrics")
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(process, "run_bridge", interrupt)
+    (line,) = run(*ends, "--log", "json", status=130).stderr.splitlines()
+    assert {"event": "interrupted", "why": "interrupted"}.items() <= json.loads(line).items()
 
 
 def test_credentials_of_the_environment(server: Server) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amqp10msg.app.cli._options import printing_option
-from amqp10msg.app.cli._output import safe
+from amqp10msg.app.cli._output import print_error, use_json_lines, uses_json_lines
 from amqp10msg.app.version import version
 from amqp10msg.provenance import command
 from amqp10msg.wire.errors import AmqpError
@@ -91,6 +91,18 @@ class App(click.Group):
         ]
         return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the subcommand. With ``--log json``, Ctrl-C raises Abort.
+
+        For KeyboardInterrupt, click would print an empty line, which is no JSON object.
+        """
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            if uses_json_lines():
+                raise click.Abort from None
+            raise
+
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run a command; in standalone mode, print expected errors and exit with the status."""
         for stream in (sys.stdout, sys.stderr):
@@ -98,6 +110,7 @@ class App(click.Group):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
         extra.setdefault("prog_name", "amqp10msg")
+        use_json_lines(False)  # until --log is parsed
         standalone = extra.pop("standalone_mode", True)
         run_group: Any = super().main
 
@@ -110,11 +123,10 @@ class App(click.Group):
         try:
             status = run()
         except _EXPECTED_ERRORS as error:
-            line, status = _error_line(error)
-            click.echo(safe(line), err=True)
+            status = _print_failure(error)
         except ImportError as error:
             if "pip install" in str(error):  # the message names the missing extra
-                click.echo(safe(f"amqp10msg: {error}"), err=True)
+                print_error(str(error))
                 sys.exit(1)
             if (error.name or "").partition(".")[0] != "rich":
                 raise
@@ -131,24 +143,29 @@ _EXPECTED_ERRORS = (
 )
 
 
-def _error_line(error: BaseException) -> tuple[str, int]:
-    """Return the line to print for an exception, and the exit status."""
+def _print_failure(error: BaseException) -> int:
+    """Print an exception as one line. Return the exit status."""
     if isinstance(error, click.UsageError):
         context = error.ctx
         command = context.command_path if context else "amqp10msg"
         # Some error messages of click have several lines.
         message = re.sub(r"[\n\t]+", " ", error.format_message()).rstrip(". ")
-        return f"{command}: {message} (see {command} --help)", 2
+        print_error(f"{message} (see {command} --help)", event="usage-error", command=command)
+        return 2
     if isinstance(error, click.ClickException):
-        return f"amqp10msg: {error.format_message()}", error.exit_code
+        print_error(error.format_message())
+        return error.exit_code
     if isinstance(error, (click.Abort, KeyboardInterrupt)):
-        return "amqp10msg: interrupted", 130
+        print_error("interrupted", event="interrupted")
+        return 130
     if isinstance(error, MemoryError):
-        return "amqp10msg: out of memory: the input is too large for this machine", 1
-    if isinstance(error, OSError):
+        print_error("out of memory: the input is too large for this machine")
+    elif isinstance(error, OSError):
         prefix = f"{error.filename!s}: " if error.filename is not None else ""
-        return f"amqp10msg: {prefix}{error.strerror or error}", 1
-    return f"amqp10msg: {error}", 1
+        print_error(f"{prefix}{error.strerror or error}")
+    else:
+        print_error(str(error))
+    return 1
 
 
 @click.group(

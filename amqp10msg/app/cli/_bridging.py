@@ -151,10 +151,16 @@ def hide_credentials(
     for endpoint in endpoints:
         if endpoint.is_exposed:
             print_error(
-                f"{endpoint}: the password is sent unencrypted: use amqps or amqp091s for TLS"
+                f"{endpoint}: the password is sent unencrypted: use amqps or amqp091s for TLS",
+                event="password-exposed",
+                warning=True,
             )
     for url in dict.fromkeys(api.url for api in apis if api.is_exposed):
-        print_error(f"{url}: the password is sent unencrypted: use https")
+        print_error(
+            f"{url}: the password is sent unencrypted: use https",
+            event="password-exposed",
+            warning=True,
+        )
     arguments = [unquote(argument, errors="surrogateescape") for argument in sys.argv]
     secrets = {*(endpoint.password for endpoint in endpoints), *(api.password for api in apis)}
     if any(secret and secret in argument for secret in secrets for argument in arguments):
@@ -166,5 +172,7 @@ def hide_credentials(
             return
         print_error(
             "all users of this machine can see the password on the command line: use ${NAME}, an "
-            "environment variable, or install 'amqp10msg[bridge]', which hides it"
+            "environment variable, or install 'amqp10msg[bridge]', which hides it",
+            event="password-exposed",
+            warning=True,
         )

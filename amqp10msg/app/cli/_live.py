@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from amqp10msg.app.cli._output import console, safe, table
+from amqp10msg.app.cli._output import console, safe, table, use_json_lines
 from amqp10msg.wire.text import plural
 
 if TYPE_CHECKING:
@@ -111,13 +111,22 @@ def log_lines(*, live: bool) -> logging.Formatter:
     return _EventLines(live=live)
 
 
+def _set_line_format(_context: click.Context, _option: click.Parameter, form: str) -> str:
+    """Write also the errors of the command as JSON if `form` is ``json``. Return `form`."""
+    use_json_lines(form == "json")
+    return form
+
+
 log_option = click.option(
     "--log",
     "log_format",
     type=click.Choice(["text", "json", "none"]),
     default="text",
     show_default=True,
-    help="The format in which events are logged to standard error; none turns logging off.",
+    is_eager=True,  # so that errors in other options have the format, too
+    callback=_set_line_format,
+    help="The format in which events and errors are written to standard error; none turns events "
+    "off.",
 )
 
 

@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from typing import IO, TYPE_CHECKING, Any, Self
 
 import click
@@ -68,9 +69,47 @@ def _json_escape(char: str) -> str:
     return "".join(f"\\u{octets[i : i + 2].hex()}" for i in range(0, len(octets), 2))
 
 
-def print_error(text: str) -> None:
-    """Print an error or a warning on standard error, as one line."""
-    click.echo(safe(f"amqp10msg: {text}"), err=True)
+# Whether lines on standard error are JSON objects, as --log json requests. A context variable
+# instead of click's context, which has ended when the error of a command is printed.
+_JSON_LINES: ContextVar[bool] = ContextVar("json_lines", default=False)
+
+
+def use_json_lines(enabled: bool) -> None:
+    """Write the lines on standard error as JSON objects from now on, or as text."""
+    _JSON_LINES.set(enabled)
+
+
+def uses_json_lines() -> bool:
+    """Whether the lines on standard error are JSON objects."""
+    return _JSON_LINES.get()
+
+
+def print_error(
+    text: str, *, event: str = "command-failed", command: str = "amqp10msg", warning: bool = False
+) -> None:
+    """Print an error or a warning on standard error, as one line.
+
+    Args:
+        text: the error or warning.
+        event: for ``--log json``, the name of the event; `text` is its field ``why``.
+        command: the words before `text`, unless the line is JSON.
+        warning: for ``--log json``, whether the level is ``warning`` instead of ``error``.
+    """
+    level = "warning" if warning else "error"
+    print_event(f"{command}: {text}", event, level, why=text)
+
+
+def print_event(text: str, event: str, level: str = "info", **fields: str) -> None:
+    """Print a line on standard error: `text`, or with ``--log json`` the event and its fields."""
+    if not uses_json_lines():
+        click.echo(safe(text), err=True)
+        return
+    import logging
+
+    from amqp10msg.net.serve import JsonFormatter
+
+    record = logging.makeLogRecord({"levelname": level, "event": event, "fields": fields})
+    click.echo(JsonFormatter().format(record), err=True)
 
 
 def is_terminal(stream: Any) -> bool:

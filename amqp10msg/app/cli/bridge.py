@@ -23,7 +23,7 @@ from amqp10msg.app.cli._bridging import (
 )
 from amqp10msg.app.cli._live import LiveLine, events_logger, log_option, show_counts
 from amqp10msg.app.cli._options import declared_options, given_options
-from amqp10msg.app.cli._output import is_terminal, print_error, safe
+from amqp10msg.app.cli._output import is_terminal, print_error, print_event, safe
 from amqp10msg.net.bridge.options import RouteOptions
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def bridge(
             else:
                 specs = [RouteSpec(source, target, RouteOptions(**options_given))]
     except Interrupted:
-        print_error("a signal ended the bridge before it had read its routes")
+        print_error("a signal ended the bridge before it had read its routes", event="interrupted")
         return 4 if config is not None or until_empty or options_given.get("until_length") else 0
     if config is not None and (options_given or pattern):
         raise click.UsageError("with --config, write the options of routes into the file")
@@ -200,7 +200,9 @@ def bridge(
                 logger=events_logger(log_format, live=line is not None, alone=len(specs) == 1),
                 show=line.show if line is not None else None,
                 listen=listen,
-                on_listening=lambda url: click.echo(f"{url}/metrics", err=True),
+                on_listening=lambda url: print_event(
+                    f"{url}/metrics", "listening", url=f"{url}/metrics"
+                ),
                 reread_routes=None if config is None else lambda: read_routes(config),
                 hold_signals=True,
             )
@@ -276,7 +278,9 @@ def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> 
             first = f"{limit:,} messages"
             click.echo(f"  only the first {first} were read; --max-messages reads more or fewer")
     if stopped:
-        print_error("a signal ended the dry run before it had read all messages")
+        print_error(
+            "a signal ended the dry run before it had read all messages", event="interrupted"
+        )
     profiles = {profile_of(result.run.spec) for result in checked if result.run is not None}
     endpoints = {
         "source": ", ".join(sorted({str(spec.source) for spec in specs})),

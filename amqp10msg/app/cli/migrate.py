@@ -243,7 +243,8 @@ def migrate(
         queues = {queue.name: queue for queue in listed}
         for queue in listed:
             if queue.exclusive and fnmatch.fnmatchcase(queue.name, pattern):
-                print_error(f"{queue.name}: not moved: {EXCLUSIVE_NOTE}")
+                text = f"{queue.name}: not moved: {EXCLUSIVE_NOTE}"
+                print_error(text, event="queue-excluded", warning=True)
         live_line = LiveLine() if is_terminal(sys.stderr) and log_format == "text" else None
         migration = Migration([queues[spec.name] for spec in specs], specs, sample)
         migration.check()
