@@ -84,6 +84,7 @@ _VIOLATIONS_TYPE = pa.list_(
             ("path", pa.string()),
             ("offset", pa.int64()),
             ("text", pa.string()),
+            ("follows", pa.int64()),
         ]
     )
 )

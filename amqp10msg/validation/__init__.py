@@ -13,6 +13,7 @@ import attrs
 from amqp10msg.brokers import ByName, SeriesName, rule_sets
 from amqp10msg.sections import KINDS
 from amqp10msg.sections.parts import MAX_LISTED_VIOLATIONS, map_message, map_valid_message
+from amqp10msg.validation._follow_ups import mark_follow_ups
 from amqp10msg.validation._table import COMPOUND_CLAUSES, NOT_VISIBLE, RULES
 from amqp10msg.validation.prefilter import RULES_NOT_CHECKED_BY_DECODING, Screen, narrow, suspected
 from amqp10msg.validation.rules import (
@@ -428,8 +429,9 @@ def validate(
         limits: the limits of decoding; None for the defaults of `Limits`.
 
     Returns:
-        The violations in the order of their offsets; an empty list if the message is valid.
-        Notebooks show the list as a table.
+        The violations in the order of their offsets; an empty list if the message is valid. One
+        damaged byte may cause several: `Violation.follows` marks the later ones. Notebooks show the
+        list as a table.
 
     Raises:
         TypeError: `message` is neither a Message nor bytes-like, or `profile` has a wrong type.
@@ -490,6 +492,8 @@ def validate(
     violations += violations_of((*rules, *profile.rules), view, profile.severities)
     # The sort is stable: violations at the same offset stay in the order of the rules.
     violations.sort(key=_offset_of)
+    if len(violations) > 1:
+        mark_follow_ups(violations, (section.offset for section in view.sections))
     return violations
 
 

@@ -313,7 +313,9 @@ def key_reserved(view: MessageMap) -> Iterator[Occurrence]:
             key, value, _ = offsets
             actual = type_at(view.data, key)
             if actual == "symbol":
-                if is_free_key(text_at(view.data, key, value), reserved_keys):
+                symbol = text_at(view.data, key, value)
+                # Another rule reports a symbol that is not ASCII.
+                if not symbol.isascii() or is_free_key(symbol, reserved_keys):
                     continue
             elif actual != "ulong":
                 continue

@@ -114,6 +114,9 @@ class Violation:
             the offset where the section belongs; for malformed bytes, the offset where decoding
             failed.
         text: the reason, and what to do.
+        follows: the offset of an earlier violation of which this one may be a consequence, because
+            the bytes after it may be misread: correct that one first. The text says so, too. None
+            for all other violations.
     """
 
     rule: str
@@ -122,6 +125,7 @@ class Violation:
     path: str
     offset: int
     text: str
+    follows: int | None = None
 
 
 class ValidationError(AmqpError, ValueError):

@@ -76,7 +76,7 @@ INSPECT = {
     "message": {"_adapters", "_encoding", "_flat", "picks", "templates"},
     "notation": {"_common", "_rows", "text", "tree"},
     "sections": {"_classes", "parts", "paths"},
-    "validation": {"_checks", "_table", "prefilter", "rules", "suspicion"},
+    "validation": {"_checks", "_follow_ups", "_table", "prefilter", "rules", "suspicion"},
 }
 
 
