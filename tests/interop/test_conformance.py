@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg.app.cli import main
-from amqp10msg.app.cli.conformance import _unique_name
+from amqp10msg.app.cli.conformance import _summary, _unique_name
 from amqp10msg.atomic_files import write_whole
 from amqp10msg.interop import conformance, corpus
 from amqp10msg.interop.conformance import Peer, PeerResults, Result
@@ -610,6 +610,30 @@ def test_results_survive_their_file(tmp_path: Path) -> None:
     (tmp_path / "none.json").write_text("[]")
     with pytest.raises(corpus.CorpusError, match="not results of a run"):
         conformance.load(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    "all_results, expected",
+    [
+        ([ALL], "8 cases: 2 passed, 5 failed, 1 skipped"),
+        ([results(a="pass")], "1 case: 1 passed, 0 failed, 0 skipped"),
+        (
+            [results(a="pass"), results(a="skip")],
+            "2 cases of 2 peers: 1 passed, 0 failed, 1 skipped",
+        ),
+    ],
+)
+def test_summary_counts_each_result_once(all_results: list[PeerResults], expected: str) -> None:
+    assert expected == _summary(all_results)
+
+
+def test_run_ends_with_the_numbers_of_its_results(tmp_path: Path) -> None:
+    corpus.dump([case("good", data=b"\x52\x05")], tmp_path / "cases.jsonl")
+    arguments = ["--peer", "this-library", "--cases", str(tmp_path / "cases.jsonl")]
+
+    done = CliRunner().invoke(main, ["conformance", "run", *arguments, "-o", str(tmp_path / "out")])
+
+    assert "1 case: 1 passed, 0 failed, 0 skipped" == done.stdout.splitlines()[-1], done.output
 
 
 def test_junit_counts_what_it_holds() -> None:

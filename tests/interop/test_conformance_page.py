@@ -25,7 +25,12 @@ from tests.browser import Browser
 from tests.pages import Page
 from tests.samples import corpus_cases
 
-CHOSEN = ("header-full", "uuid-nil", "accepted", "truncated-uint", "properties-full", "data")
+#: A case that may be read or refused.
+EITHER = next(one.id for one in corpus_cases() if one.kind == "message" and one.error and one.typed)
+CHOSEN = (
+    *("header-full", "uuid-nil", "accepted", "truncated-uint", "properties-full", "data"),
+    EITHER,
+)
 
 
 def case(name: str, **changes: Any) -> Case:
@@ -114,6 +119,45 @@ def test_the_page_holds_every_case_and_result(page: Path) -> None:
     for one, shown in zip(cases(), data["cases"], strict=True):
         assert one.data.hex() == shown.get("hex", "")
         assert (one.kind in corpus.BASIC_KINDS or not one.data) <= (shown["rows"] == [])
+
+
+class Refusing:
+    """An implementation that refuses all bytes, and can only decode."""
+
+    def ask(self, request: Any) -> Any:
+        if request["do"] == "decode":
+            raise corpus.RefusedError("no")
+        raise corpus.UnsupportedError
+
+
+@attrs.frozen
+class Reading:
+    """An implementation that reads any bytes as one value, and can only decode."""
+
+    typed: Any
+
+    def ask(self, request: Any) -> Any:
+        if request["do"] == "decode":
+            return {"typed": self.typed}
+        raise corpus.UnsupportedError
+
+
+@pytest.mark.parametrize("kind", ["message", "value", "composite", *corpus.BASIC_KINDS])
+def test_page_says_of_each_case_whether_reading_and_refusing_are_right(kind: str) -> None:
+    """As the cases are judged: neither is a fault."""
+    chosen = [one for one in corpus_cases() if one.kind == kind and one.data]
+    programs: list[Any] = [Refusing()]
+    refused = [conformance.judge(one, *programs) for one in chosen]
+    data = data_of(conformance.scoreboard([PeerResults("one", "one", refused)], chosen))
+
+    assert len(chosen) == len(data["cases"])
+    for one, result, shown in zip(chosen, refused, data["cases"], strict=True):
+        latitude = shown.get("latitude", "")
+        reading: Any = Reading(one.typed or ["null"])
+        outcomes = {result.outcome, conformance.judge(one, reading).outcome}
+        assert bool(latitude) == ("fail" not in outcomes), one.id
+        if one.error is not None and not one.preference:
+            assert (f"at byte {one.error.offset}" in latitude) == bool(latitude)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 10**6))
@@ -216,6 +260,19 @@ def test_a_case_opens_to_bytes_fields_and_what_was_said(shown: Browser) -> None:
         shown.run("location.hash"),
         shown.run("document.querySelectorAll('.detail').length"),
     )
+
+
+@pytest.mark.xdist_group("chromium")
+def test_a_case_that_may_be_read_or_refused_says_so(shown: Browser) -> None:
+    choose(shown, "text", EITHER)
+    row = shown.run("document.querySelector('.case > button').textContent")
+    shown.run("document.querySelector('.case > button').click()")
+    text = shown.run("document.querySelector('.detail').textContent")
+
+    assert "may be read or refused" in row
+    assert "More than one result is right it may be read or refused for " in text
+    assert "Expected if it is read" in text
+    assert "Must be refused" not in text
 
 
 @pytest.mark.xdist_group("chromium")

@@ -378,7 +378,21 @@ def run(
     # default, all peers run, and --only may exclude every case of some peers.
     untested_by_request = (names or brokers) and untested
     failed = [peer_results for peer_results in new if peer_results.tested and not peer_results.ok]
+    click.echo(_summary(results))
     return int(bool(missing or untested_by_request or is_worse or failed))
+
+
+def _summary(results: list[PeerResults]) -> str:
+    """Return the numbers of passed, failed and skipped cases; differences that are allowed pass."""
+    from amqp10msg.interop.conformance import SOUND
+
+    outcomes = [result.outcome for peer_results in results for result in peer_results.results]
+    skipped = outcomes.count("skip")
+    failed = sum(outcome not in SOUND for outcome in outcomes)
+    peers = f" of {len(results):,} peers" if len(results) > 1 else ""
+    passed = len(outcomes) - skipped - failed
+    counts = f"{passed:,} passed, {failed:,} failed, {skipped:,} skipped"
+    return f"{plural(len(outcomes), 'case')}{peers}: {counts}"
 
 
 def _unique_name(name: str, used: set[str]) -> str:

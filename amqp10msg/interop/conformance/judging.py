@@ -195,8 +195,7 @@ class _Trial:
         self.output = typed
         if case.typed is None:
             rule = case.error.rule if case.error else ""
-            if rule.endswith("-limit"):
-                # The specification does not define this limit; each implementation chooses a value.
+            if _has_free_limit(case):
                 self.skip_reason = f"read: {rule} is for each implementation to choose"
                 self.encode_invalid()
                 return
@@ -473,6 +472,27 @@ def is_open(case: Case) -> bool:
         return False
     violations = Amqp10msg(strict=False).validate(case.data, _OASIS_PROFILE)
     return any(severity == "error" for _, severity, *_ in violations)
+
+
+def _has_free_limit(case: Case) -> bool:
+    """Whether a case is refused for a limit whose value each implementation may choose."""
+    return case.error is not None and case.error.rule.endswith("-limit")
+
+
+def describe_latitude(case: Case) -> str:
+    """Return a sentence if the bytes of a case may be read or refused; empty otherwise."""
+    error = case.error
+    if case.typed is None:
+        if error is None or not _has_free_limit(case):
+            return ""
+        text = f"each implementation may choose the {error.rule.replace('-', ' ')}"
+        return f"it may be read, or refused at byte {error.offset}: {text}"
+    if not is_open(case):
+        return ""
+    if case.preference:
+        return "it may be read, also as another value, or refused"
+    refusal = "refused" if error is None else f"refused for {error.rule} at byte {error.offset}"
+    return f"it may be read or {refusal}: no clause requires either for these invalid bytes"
 
 
 def _refusal_clause(case: Case) -> str:

@@ -18,7 +18,7 @@ from xml.etree import ElementTree as ET
 import attrs
 
 from amqp10msg import pages
-from amqp10msg.interop.conformance.judging import TYPE_CLAUSES
+from amqp10msg.interop.conformance.judging import TYPE_CLAUSES, describe_latitude
 from amqp10msg.interop.conformance.results import (
     BROKER_FACETS,
     DEATHS,
@@ -518,6 +518,7 @@ def _case_data(case: Case) -> dict[str, Any]:
         "clause": case.clause,
         "note": case.note,
         "preference": case.preference,
+        "latitude": describe_latitude(case),
         "origin": case.origin,
         "hex": case.data[:_MAX_CASE_BYTES].hex(),
         "size": len(case.data),
