@@ -371,7 +371,7 @@ def error_of(
     name = str(error.condition)
     # If the connection, session or link was open, a message may have caused the error.
     permanent = name in _PERMANENT_CONDITIONS and new
-    reason = f"{prefix}{name}: {error.description}"
+    reason = f"{prefix}{transport.describe_error(error)}"
     if name == INVALID_FIELD and peer_product.startswith("RabbitMQ 3."):
         reason += "; give address_version=1 for the addresses of RabbitMQ 3"
     return LinkError(

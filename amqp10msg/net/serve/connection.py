@@ -749,7 +749,7 @@ class Connection(Socket, transport.Handler):
     def on_close(self, error: Error | None, *, fault: bool) -> None:
         """End all links. If the peer violated the protocol (`fault`), log the error."""
         if fault and error is not None:
-            reason = f"{error.condition}: {error.description}"
+            reason = transport.describe_error(error)
             self.log("transport-error", logging.WARNING, why=reason)
         self._end_all()
 
@@ -760,7 +760,7 @@ class Connection(Socket, transport.Handler):
     def on_end(self, session: transport.Session, error: Error | None) -> None:
         """End the links of a session."""
         if error is not None:
-            self.log("session-error", condition=error.condition, why=error.description)
+            self.log("session-error", condition=error.condition, why=error.description or "")
         for link in [link for link in self._links if link.session is session]:
             self._end(link, "session")
         self.broker.termini.end_of(session, "session")
@@ -821,7 +821,8 @@ class Connection(Socket, transport.Handler):
     def on_detach(self, link: transport.Link, error: Error | None, *, closed: bool) -> None:
         """End the link. If it is not closed, its source may outlive it."""
         if error is not None:
-            self.log("link-error", link=link.name, condition=error.condition, why=error.description)
+            why = error.description or ""
+            self.log("link-error", link=link.name, condition=error.condition, why=why)
         self._end(link, None if closed else "link")
 
     def on_flow(self, link: transport.Link) -> None:

@@ -19,6 +19,7 @@ from amqp10msg.net.transport.frames import (
     ReceiverSettleMode,
     SenderSettleMode,
     Transfer,
+    describe_error,
 )
 from amqp10msg.net.transport.sasl import (
     SASL_HEADER,
@@ -64,5 +65,6 @@ __all__ = [
     "Session",
     "Sink",
     "Transfer",
+    "describe_error",
     "sasl_frame",
 ]

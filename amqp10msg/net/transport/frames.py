@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import attrs
 
-from amqp10msg.composite import composite
+from amqp10msg.composite import Error, composite
 from amqp10msg.delivery.states import error
 from amqp10msg.wire.primitives import (
     WireType,
@@ -200,3 +200,8 @@ class Close:
     """Closes a connection (Part 2, 2.7.9)."""
 
     error: error | None = None
+
+
+def describe_error(error: Error) -> str:
+    """Return the condition and the description of a peer's error, for people to read."""
+    return f"{error.condition}: {error.description or 'the peer gave no description'}"
