@@ -294,10 +294,12 @@ def test_several_messages_have_titles_and_a_bad_one_hides_no_other(tmp_path: Pat
     result = inspect(str(file))
 
     assert 1 == result.exit_code
-    blocks = result.stdout.split("\n\n")
+    *blocks, last = result.stdout.split("\n\n")
     assert [f"{file}:1 (first)", f"{file}:2", f"{file}:4"] == [
         block.splitlines()[0] for block in blocks[::2]
     ]
+    assert f"3 messages, {3 * len(OCTETS) - 1} bytes; 1 input could not be read\n" == last
+    assert "input" not in inspect(str(file), "--json").stdout
     first, second = result.stderr.splitlines()
     assert first.startswith(f"amqp10msg: {file}:2: at byte ")
     assert second.startswith(f"amqp10msg: {file}:3: 'raw' cannot be decoded: not hex")

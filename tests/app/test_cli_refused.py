@@ -145,12 +145,12 @@ REFUSED = [
     ),
     (
         f"{WATCHED} amqp://h//exchanges/e --management http://h:15672",
-        1,
+        2,
         "needs a source that is a queue of RabbitMQ",
     ),
     (
         f"{WATCHED} file:x.jsonl --management http://h:15672",
-        1,
+        2,
         "needs a source that is a queue of RabbitMQ",
     ),
     (MIGRATE, 2, "add --management"),

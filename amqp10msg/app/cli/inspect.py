@@ -116,8 +116,9 @@ def inspect(
     below a field describe violations: ! marks a violated MUST, ? a violated SHOULD. A broken
     message is shown as far as it can be read, with the fault marked. A single outcome, source or
     target is shown and checked in the same way. Performatives of AMQP 1.0 frames are shown before
-    the messages that they transfer. The exit status is 1 if an input cannot be read or violates a
-    MUST; -o still writes all other messages, unlike with encode and convert.
+    the messages that they transfer. The last line after several messages has their number and
+    size. The exit status is 1 if an input cannot be read or violates a MUST; -o still writes all
+    other messages, unlike with encode and convert.
     """
     from amqp10msg.app.inspector.judging import Judged
 
@@ -131,7 +132,7 @@ def inspect(
     checked = profile_with(profile, rules)
     pages: list[Judged] = []
     failed = False
-    total = invalid = 0
+    total = invalid = octets = unread = 0
     with Sink(output, color=colored) as sink:
         for number, (item, has_next) in enumerate(_with_lookahead(inputs.messages())):
             if item.frames and view is None:
@@ -139,6 +140,7 @@ def inspect(
             if item.fault:
                 print_error(f"{item.source}: {item.fault}")
                 failed = True
+                unread += 1
                 continue
             judged = Judged(item, checked, as_values=as_values, max_fields=max_fields, role=role)
             if view == "html":
@@ -166,7 +168,11 @@ def inspect(
                 print_error(f"{item.source}: {judged.fault}")
             failed = failed or judged.is_broken
             total += 1
+            octets += len(item.data)
             invalid += judged.is_broken
+        if view is None and total + unread > 1:
+            rest = f"; {plural(unread, 'input')} could not be read" if unread else ""
+            sink.write(f"\n{plural(total, 'message')}, {plural(octets, 'byte')}{rest}\n")
         if pages:
             sink.write(_render_page(pages))
     if invalid and output is not None:
