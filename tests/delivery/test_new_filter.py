@@ -33,6 +33,7 @@ from amqp10msg.delivery.filters import (
     parse,
     register,
 )
+from amqp10msg.delivery.filters._base import FILTER_CLASS_BY_DESCRIPTOR
 
 
 @register
@@ -123,6 +124,63 @@ def test_descriptor_of_another_class_is_refused(symbol: Symbol, code: int | None
     with pytest.raises(ValueError, match="is the descriptor of SizeFilter already"):
         register(OtherFilter)
     assert SizeFilter(3) == parse({"f": SizeFilter(3).to_described()})["f"]
+
+
+def test_class_that_is_no_filter_is_refused() -> None:
+    wrong: Any
+    for wrong in (dict, 5, SizeFilter(3), "SizeFilter", None):
+        with pytest.raises(TypeError, match="register takes a subclass of Filter, not"):
+            register(wrong)
+
+
+@pytest.mark.parametrize(
+    "members, error, text",
+    [
+        ({"SYMBOL": 5}, TypeError, "SYMBOL must be a Symbol, but is 5"),
+        ({"SYMBOL": Symbol("")}, ValueError, "SYMBOL must have at least one ASCII character"),
+        ({"SYMBOL": "acme:größe"}, ValueError, "SYMBOL must have at least one ASCII character"),
+        ({"CODE": "5"}, TypeError, "CODE must be an int or None, but is '5'"),
+        ({"CODE": True}, TypeError, "CODE must be an int or None, but is True"),
+        ({"CODE": -1}, ValueError, "CODE must be a ulong"),
+        ({"CODE": 1 << 64}, ValueError, "CODE must be a ulong"),
+        ({"VALUE_TYPES": int}, TypeError, "VALUE_TYPES must be a tuple of types"),
+        ({"VALUE_TYPES": ("int",)}, TypeError, "VALUE_TYPES must be a tuple of types"),
+        ({"VALUE_TYPES": ()}, ValueError, "VALUE_TYPES is empty"),
+        ({"VALUE_NAME": None}, TypeError, "VALUE_NAME must be a str"),
+        ({"passes": lambda _: True}, TypeError, "passes is called with a message, now and"),
+        ({"passes": lambda _, __, *, now: now}, TypeError, "by position"),
+        (
+            {"passes": lambda _, __, ___, ____, _____: True},
+            TypeError,
+            "define passes\\(self, message",
+        ),
+        ({"passes": None}, TypeError, "passes"),
+        ({"SYMBOL": SizeFilter.SYMBOL}, ValueError, "is the descriptor of SizeFilter already"),
+        ({"CODE": SizeFilter.CODE}, ValueError, "is the descriptor of SizeFilter already"),
+    ],
+)
+def test_wrong_class_is_refused_and_registers_nothing(
+    members: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    before = dict(FILTER_CLASS_BY_DESCRIPTOR)
+    usual = {"SYMBOL": Symbol("acme:wrong:int"), "CODE": None, "__module__": __name__}
+    wrong = type("WrongFilter", (SizeFilter,), {**usual, **members})
+
+    with pytest.raises(error, match=text):
+        register(wrong)
+
+    assert before == FILTER_CLASS_BY_DESCRIPTOR
+
+
+def test_class_without_passes_or_value_is_refused() -> None:
+    members: dict[str, Any] = {"SYMBOL": Symbol("acme:none")}
+    with pytest.raises(TypeError, match="must implement passes"):
+        register(type("NoPasses", (Filter,), members))
+    members["passes"] = lambda _, __, ___, ____: True
+    with pytest.raises(TypeError, match="has no attribute for its value"):
+        register(type("NoValue", (Filter,), members))
+    with pytest.raises(TypeError, match="SYMBOL must be a Symbol, but is missing"):
+        register(type("NoSymbol", (Filter,), {"passes": members["passes"]}))
 
 
 def test_class_may_be_defined_again() -> None:

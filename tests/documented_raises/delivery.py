@@ -310,7 +310,10 @@ FILTERS: Rows = {
     "delivery.filters.Filter.from_value": {
         "DecodeError": lambda: Selector.from_value(5, Selector.SYMBOL, filters.FilterOptions())
     },
-    "delivery.filters.register": {"ValueError": lambda: filters.register(_NamesakeFilter)},
+    "delivery.filters.register": {
+        "TypeError": lambda: filters.register(dict),
+        "ValueError": lambda: filters.register(_NamesakeFilter),
+    },
     "delivery.filters.parse": {
         "DecodeError": [
             lambda: filters.parse(b"\x3f"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import inspect
 from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
@@ -191,6 +192,8 @@ def _format_literal(value: Any) -> str:
 
 
 FilterT = TypeVar("FilterT", bound="Filter")
+# The value of a class attribute that is not set.
+_MISSING = object()
 #: The filter classes by their descriptors, numeric (int) and symbolic (str).
 FILTER_CLASS_BY_DESCRIPTOR: dict[int | str, type[Filter]] = {}
 
@@ -213,8 +216,12 @@ def register(cls: type[FilterT]) -> type[FilterT]:
                 return len(message.body_bytes()) <= self.max_size
 
     Raises:
-        ValueError: another class has one of its descriptors.
+        TypeError: it is not a subclass of `Filter`, does not implement `passes` with its three
+            arguments, has no attribute for the value, or a class attribute has a wrong type.
+        ValueError: another class has one of its descriptors, `SYMBOL` is empty or not ASCII, `CODE`
+            is not a ulong, or `VALUE_TYPES` is empty.
     """
+    _check_class(cls)
     descriptors: list[int | str] = [cls.SYMBOL]
     if cls.CODE is not None:
         descriptors.append(cls.CODE)
@@ -224,6 +231,47 @@ def register(cls: type[FilterT]) -> type[FilterT]:
             raise ValueError(f"{descriptor!r} is the descriptor of {other.__name__} already")
     FILTER_CLASS_BY_DESCRIPTOR.update(dict.fromkeys(descriptors, cls))
     return cls
+
+
+def _check_class(cls: Any) -> None:
+    """Raise an error if a class cannot be a type of filter, as `register` documents."""
+    if not isinstance(cls, type) or not issubclass(cls, Filter):
+        raise TypeError(f"register takes a subclass of Filter, not {cls!r:.80}")
+    name = cls.__name__
+    if cls.passes is Filter.passes:
+        raise TypeError(f"{name} must implement passes(self, message, now, local)")
+    try:
+        inspect.signature(cls.passes).bind(None, None, None, None)
+    except TypeError as error:
+        raise TypeError(
+            f"{name}.passes is called with a message, now and local, by position: {error}; "
+            "define passes(self, message, now, local)"
+        ) from None
+    for attribute, kinds, kind in (
+        ("SYMBOL", str, "a Symbol"),
+        ("CODE", (int, NoneType), "an int or None"),
+        ("CAPABILITY", str, "a str"),
+        ("VALUE_TYPES", tuple, "a tuple of types"),
+        ("VALUE_NAME", str, "a str"),
+    ):
+        value = getattr(cls, attribute, _MISSING)
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            text = "is missing" if value is _MISSING else f"is {value!r:.80}"
+            raise TypeError(f"{name}.{attribute} must be {kind}, but {text}")
+    if not all(isinstance(kind, type) for kind in cls.VALUE_TYPES):
+        raise TypeError(f"{name}.VALUE_TYPES must be a tuple of types, not {cls.VALUE_TYPES!r:.80}")
+    if not cls.VALUE_TYPES:
+        raise ValueError(f"{name}.VALUE_TYPES is empty: no value could be in such a filter")
+    if not cls.SYMBOL or not cls.SYMBOL.isascii():
+        text = f"{name}.SYMBOL must have at least one ASCII character and no others"
+        raise ValueError(f"{text}, not {cls.SYMBOL!r:.80}")
+    if cls.CODE is not None and not 0 <= cls.CODE < 1 << 64:
+        raise ValueError(f"{name}.CODE must be a ulong, 0 to 2**64 - 1, not {cls.CODE}")
+    if len(attrs.fields(cls)) < 2 and cls.to_value is Filter.to_value:
+        raise TypeError(
+            f"{name} has no attribute for its value: decorate it with attrs.frozen and annotate "
+            "one, or define to_value and from_value"
+        )
 
 
 def class_of(descriptor: Any) -> type[Filter] | None:
