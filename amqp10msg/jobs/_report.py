@@ -62,7 +62,7 @@ class Run:
 
     @property
     def loss_heading(self) -> str:
-        """The heading of the table of losses: for lossless, also of carried values."""
+        """The heading of the table of losses, which for lossless has carried values, too."""
         return "Lost or carried" if self.profile == "lossless" else "Lost"
 
     @property
