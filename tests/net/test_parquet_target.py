@@ -428,7 +428,7 @@ def test_unexpected_error_ends_the_route(server: Server, monkeypatch: pytest.Mon
     assert 3 == server.counts("q").available
 
 
-def test_address_that_is_not_utf_8(tmp_path: Path) -> None:
+def test_name_of_a_source_file_that_is_not_utf_8(tmp_path: Path) -> None:
     async def run() -> None:
         request = TargetRequest(
             endpoint=parse_url(f"parquet:{tmp_path}"),
@@ -437,7 +437,7 @@ def test_address_that_is_not_utf_8(tmp_path: Path) -> None:
             on_lost=lambda error: pytest.fail(str(error)),
             window=1,
         )
-        link = SimpleNamespace(endpoint=parse_url("amqp://h/n%FF"))
+        link = SimpleNamespace(endpoint=parse_url("file:n%FF"))
         delivery = SourceDelivery(b"x", tag=SimpleNamespace(tag=b"t"), link=link)
         target = await links.open_target(request)
         target.send([(Outgoing(b"x"), delivery)])
