@@ -31,7 +31,7 @@ from amqp10msg.jobs.inputs import (
     is_binary,
 )
 from amqp10msg.jobs.parquet import FAULT, OFFSET, SOURCE, UNREAD_PATTERN
-from amqp10msg.jobs.translating import BASIC, Translator
+from amqp10msg.jobs.translating import BASIC, Translator, replace_rows
 from amqp10msg.message import Message
 from amqp10msg.message.rules import profile_with_rules
 from amqp10msg.options import JobOptions, from_spark, names_in_spark, to_spark
@@ -295,26 +295,19 @@ class Job:
         """Check that the columns with messages are binary, and that a column ``fault`` is text.
 
         Args:
-            schema: the schema of Parquet input.
+            schema: the schema of the input.
 
         Raises:
             ValueError: a column has the wrong type.
         """
-        descriptions = dict.fromkeys(
-            BASIC_COLUMNS if self._has_basic_input else (self.column,),
-            "the bytes of messages",
-        )
-        if "fault" in schema.names:
-            descriptions["fault"] = (
-                "text: the reason why a row has no message; or rename the column"
-            )
-        for name, description in descriptions.items():
-            arrow_type = schema.field(name).type
-            predicates = _IS_TEXT if name == "fault" else (is_binary,)
-            if not any(accepts(arrow_type) for accepts in predicates):
+        for name in BASIC_COLUMNS if self._has_basic_input else (self.column,):
+            if not is_binary(schema.field(name).type):
                 raise ValueError(
-                    f"the column {name!r} has the type {arrow_type}, and must have {description}"
+                    f"the column {name!r} has the type {schema.field(name).type}, and must have "
+                    "the bytes of messages"
                 )
+        if "fault" in schema.names:
+            _check_fault_type(schema.field("fault").type)
 
     def _reject_clash(self, names: list[str], produced: list[str], origin: str) -> None:
         """Raise ValueError if a copied input column has the name of a column in `produced`."""
@@ -353,8 +346,9 @@ class Job:
         """Run the job on a batch. Return (good rows, quarantined rows), and count them in `stats`.
 
         Raises:
-            ValueError: the result exceeds the size of an Arrow column. Nothing has been counted:
-                split the batch, and run the job on each piece.
+            ValueError: the column ``fault`` does not have text; or the result exceeds the size of
+                an Arrow column. Nothing has been counted: split the batch, and run the job on each
+                piece.
         """
         faults = _row_faults(batch)
         is_readable = pc.and_(pc.is_valid(batch.column(self._main_column)), pc.equal(faults, ""))
@@ -555,12 +549,26 @@ def _is_quarantine(names: list[str]) -> bool:
     return {*QUARANTINE.names} <= {*names}
 
 
+def _check_fault_type(arrow_type: pa.DataType) -> None:
+    """Raise ValueError if a column ``fault`` of this type does not have text."""
+    if not any(accepts(arrow_type) for accepts in _IS_TEXT):
+        raise ValueError(
+            f"the column 'fault' has the type {arrow_type}, and must have text: the reason why a "
+            "row has no message; or rename the column"
+        )
+
+
 def _row_faults(batch: pa.RecordBatch) -> pa.Array:
-    """Return the fault of each row; an empty text for rows that could be read."""
+    """Return the fault of each row; an empty text for rows that could be read.
+
+    Raises:
+        ValueError: the column ``fault`` does not have text.
+    """
     names = batch.schema.names
     if FAULT in names:
         return batch.column(FAULT)
     if "fault" in names:
+        _check_fault_type(batch.schema.field("fault").type)
         return pc.fill_null(cast_array(batch.column("fault"), pa.string()), "")
     if _is_quarantine(names):
         codes = pa.array([UNREADABLE, DAMAGED])
@@ -644,11 +652,10 @@ def decode_with_faults(
         message_format: the message-format of each message.
         maps: how map sections are returned.
     """
-    faults = pc.fill_null(cast_array(faults, pa.string()), "")
-    is_fault = pc.not_equal(faults, "")
+    faults, is_fault = _find_faults(faults)
     if not pc.any(is_fault).as_py():
         return decode_column(array, columns, validate, message_format, maps)
-    messages = pc.if_else(is_fault, pa.scalar(None, array.type), array)
+    messages = _without_faults(array, is_fault)
     result = decode_column(messages, columns, validate, message_format, maps)
     index = result.schema.get_field_index("wire")
     if index >= 0:
@@ -657,6 +664,86 @@ def decode_with_faults(
     rows = len(array)
     errors = [_fault_codes(faults), pa.repeat("", rows), pa.nulls(rows, pa.int64())]
     return _replace_errors(result, is_fault, errors)
+
+
+def validate_with_faults(
+    array: pa.Array, faults: pa.Array, profile: validation.Profile
+) -> tuple[pa.Array, pa.Array]:
+    """Validate messages like `validate_column`, but treat each row with a fault as invalid.
+
+    The bytes of such a row are not a message, so they are not checked. Its only violation is an
+    error with the fault as text. The rule of this error is the error code of jobs: `DAMAGED` or
+    `UNREADABLE`.
+
+    Args:
+        array: the encoded messages.
+        faults: why the reader could not get a message, in text; null or empty for messages.
+        profile: the profile to check the messages against.
+    """
+    faults, is_fault = _find_faults(faults)
+    valid, violations = validate_column(_without_faults(array, is_fault), profile)
+    rows = pc.indices_nonzero(is_fault).to_pylist()
+    if not rows:
+        return valid, violations
+    texts = faults.filter(is_fault)
+    errors = [
+        [{"rule": code, "clause": "", "severity": "error", "path": "", "text": text}]
+        for code, text in zip(_fault_codes(texts).to_pylist(), texts.to_pylist(), strict=True)
+    ]
+    names = VALIDATED.names
+    replacements = (pa.repeat(False, len(rows)), pa.array(errors, _VIOLATIONS_TYPE))
+    replaced = replace_rows(
+        dict(zip(names, (valid, violations), strict=True)),
+        rows,
+        dict(zip(names, replacements, strict=True)),
+    )
+    return replaced["valid"], replaced["violations"]
+
+
+def translate_with_faults(
+    translator: Translator, columns: dict[str, pa.Array], faults: pa.Array
+) -> dict[str, pa.Array]:
+    """Translate messages like `Translator.run`, but treat each row with a fault as an error.
+
+    The bytes of such a row are not a message, so they are not translated. The error codes are
+    those of jobs: `DAMAGED` and `UNREADABLE`.
+
+    Args:
+        translator: translates the other rows.
+        columns: {name: input column}, as for `Translator.run`.
+        faults: why the reader could not get a message, in text; null or empty for messages.
+    """
+    faults, is_fault = _find_faults(faults)
+    translated = translator.run(
+        {name: _without_faults(array, is_fault) for name, array in columns.items()}
+    )
+    rows = pc.indices_nonzero(is_fault).to_pylist()
+    if not rows:
+        return translated
+    texts = faults.filter(is_fault)
+    errors = {
+        "error_code": _fault_codes(texts),
+        "error_clause": pa.repeat("", len(rows)),
+        "error_text": texts,
+    }
+    replacements = {
+        field.name: errors.get(field.name, pa.nulls(len(rows), field.type))
+        for field in translator.schema
+    }
+    return replace_rows(translated, rows, replacements)
+
+
+def _find_faults(faults: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return the faults as text, empty for messages; and whether each row has a fault."""
+    texts = pc.fill_null(cast_array(faults, pa.string()), "")
+    return texts, pc.not_equal(texts, "")
+
+
+def _without_faults(array: pa.Array, is_fault: pa.Array) -> pa.Array:
+    """Return `array` with nulls in the rows that `is_fault` selects."""
+    if not pc.any(is_fault).as_py():
+        return array
+    return pc.if_else(is_fault, pa.scalar(None, array.type), array)
 
 
 def _replace_errors(

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (the usual alias)
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import BinaryType, DataType, StructField, StructType
+from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
 
 from amqp10msg.columns import SETS, MapsAs, in_pieces, schema_of
 from amqp10msg.jobs.inputs import common_names
@@ -55,6 +55,17 @@ def require_column(df: DataFrame, column: str, *types: DataType) -> StructField:
                 )
             return field
     raise ValueError(f"no column {column!r} in the DataFrame: it has {', '.join(df.columns)}")
+
+
+def has_faults(df: DataFrame) -> bool:
+    """Return whether the DataFrame has the text column ``fault`` of the data source ``amqp10``.
+
+    A column ``fault`` of another type is a column of the user.
+    """
+    return any(
+        field.name == "fault" and isinstance(field.dataType, StringType)
+        for field in df.schema.fields
+    )
 
 
 def add_error_column(columns: str | Sequence[str], maps: MapsAs) -> list[str]:

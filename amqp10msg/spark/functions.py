@@ -23,13 +23,21 @@ from pyspark.sql.types import (
 from amqp10msg import columns as arrow
 from amqp10msg import validation
 from amqp10msg.files.event_hubs import CAPTURE_FIELDS, message_of
-from amqp10msg.jobs.job import VALIDATED, decode_column, decode_with_faults, validate_column
+from amqp10msg.jobs.job import (
+    VALIDATED,
+    decode_column,
+    decode_with_faults,
+    translate_with_faults,
+    validate_column,
+    validate_with_faults,
+)
 from amqp10msg.jobs.translating import BASIC, REPORT_COLUMNS, Translator
 from amqp10msg.spark._frames import (
     BINARY,
     add_error_column,
     arrow_schema,
     columns_to_keep,
+    has_faults,
     map_columns,
     quote_name,
     require_column,
@@ -87,17 +95,14 @@ def decode(
         names = ["message_format", *names]
     schema = decode_column(pa.array([], pa.binary()), names, validate, maps=maps).schema
     passed = columns_to_keep(df, keep, inputs, schema.names)
-    has_faults = any(
-        field.name == "fault" and isinstance(field.dataType, StringType)
-        for field in df.schema.fields
-    )
-    if has_faults:
+    reads_faults = has_faults(df)
+    if reads_faults:
         inputs.append("fault")
 
     def compute(batch: pa.RecordBatch) -> list[pa.Array]:
         messages = batch.column(column)
         formats = None if message_format is None else batch.column(message_format)
-        if has_faults:
+        if reads_faults:
             faults = batch.column("fault")
             decoded = decode_with_faults(messages, faults, names, validate, formats, maps)
         else:
@@ -191,6 +196,10 @@ def validate(
 ) -> DataFrame:
     """Validate a column of messages against the rules of a profile.
 
+    If `df` has a string column ``fault``, as from the data source ``amqp10``, a row with a fault is
+    invalid: its only violation has the rule ``damaged-file`` or ``unreadable-input`` and the fault
+    as text. The bytes of such a row are not checked.
+
     Args:
         df: a DataFrame with a column of encoded messages.
         profile: a name of `amqp10msg.validation.PROFILES`, or a `Profile`.
@@ -208,11 +217,16 @@ def validate(
     checked = validation.profile_of(profile)
     require_column(df, column, BINARY)
     passed = columns_to_keep(df, keep, [], VALIDATED.names)
+    reads_faults = has_faults(df)
 
     def compute(batch: pa.RecordBatch) -> list[pa.Array]:
-        return list(validate_column(batch.column(column), checked))
+        messages = batch.column(column)
+        if reads_faults:
+            return list(validate_with_faults(messages, batch.column("fault"), checked))
+        return list(validate_column(messages, checked))
 
-    return map_columns(df, compute, VALIDATED, keep=passed, read=[column])
+    read = [column, "fault"] if reads_faults else [column]
+    return map_columns(df, compute, VALIDATED, keep=passed, read=read)
 
 
 def translate(
@@ -230,6 +244,10 @@ def translate(
     A 0-9-1 message has five columns: ``content_header``, the payload of its content header frame;
     ``payload``, the body; and ``exchange``, ``routing_key`` and ``redelivered``, which are optional
     in the input.
+
+    If `df` has a string column ``fault``, as from the data source ``amqp10``, a row with a fault is
+    an error with the code ``damaged-file`` or ``unreadable-input``, and its bytes are not
+    translated.
 
     Args:
         df: a DataFrame with messages: a column of encoded 1.0 messages, or the columns above.
@@ -263,12 +281,19 @@ def translate(
     passed = columns_to_keep(df, keep, inputs, new.names)
     # The translator expects the name "wire" for 1.0 messages.
     sources = ["wire"] if to == "0-9-1" else inputs
+    reads_faults = has_faults(df)
 
     def compute(batch: pa.RecordBatch) -> list[pa.Array]:
         arrays = (batch.column(name) for name in inputs)
-        return list(translator.run(dict(zip(sources, arrays, strict=True))).values())
+        columns = dict(zip(sources, arrays, strict=True))
+        if reads_faults:
+            translated = translate_with_faults(translator, columns, batch.column("fault"))
+        else:
+            translated = translator.run(columns)
+        return list(translated.values())
 
-    return map_columns(df, compute, new, keep=passed, read=inputs)
+    read = [*inputs, "fault"] if reads_faults else inputs
+    return map_columns(df, compute, new, keep=passed, read=read)
 
 
 def decode_values(

@@ -174,12 +174,13 @@ def _root_cause(text: str) -> str:
 class _JobSink:
     """Base class of both writers: runs the job in the tasks; the driver publishes the files."""
 
-    def __init__(self, options: Mapping[str, str], names: list[str]) -> None:
+    def __init__(self, options: Mapping[str, str], schema: pa.Schema) -> None:
         if not options.get("path"):
             raise ValueError("a path is required: save(path) with the output folder")
         reject_unknown_options(options, _OPTIONS)
         self._job = Job.from_options(options)
-        self._job.check(names)
+        self._job.check(schema.names)
+        self._job.check_types(schema)
         self._output: Output | StoreOutput
         # For streams, Spark creates separate writers for the tasks and for the commits.
         self._output = open_output(absolute_path(options["path"]), options)
@@ -221,8 +222,8 @@ class JobWriter(_JobSink, DataSourceArrowWriter):
             ``append``.
     """
 
-    def __init__(self, options: Mapping[str, str], names: list[str], overwrite: bool) -> None:
-        super().__init__(options, names)
+    def __init__(self, options: Mapping[str, str], schema: pa.Schema, overwrite: bool) -> None:
+        super().__init__(options, schema)
         self._overwrite = overwrite
         self._output.reject_foreign_files(overwrite=overwrite)
         if options.get(_IF_EXISTS_OPTION, "append") == "error" and not overwrite:
@@ -251,13 +252,13 @@ class StreamJobWriter(_JobSink, StreamWriter):  # type: ignore[misc]  # the base
 
     _output: Output
 
-    def __init__(self, options: Mapping[str, str], names: list[str]) -> None:
+    def __init__(self, options: Mapping[str, str], schema: pa.Schema) -> None:
         if is_url(options.get("path", "")):
             raise ValueError(
                 f"{options['path']}: a stream cannot be written to an object store, which has no "
                 "renames: use to_delta"
             )
-        super().__init__(options, names)
+        super().__init__(options, schema)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  (Spark's names)
         """Publish the files of a batch."""

@@ -52,6 +52,7 @@ from amqp10msg.jobs.inputs import (
     reject_unknown_options,
     split_files,
 )
+from amqp10msg.spark._frames import arrow_schema
 from amqp10msg.spark._ledger import START, compare, files_between, make_offset
 from amqp10msg.spark._workers import (
     SupportsAvailableNow,
@@ -149,7 +150,7 @@ class Amqp10(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> JobWriter:
         """Return the writer that runs a job."""
         with hide_worker_traceback():
-            return JobWriter(self.options, schema.fieldNames(), overwrite)
+            return JobWriter(self.options, arrow_schema(schema), overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamJobWriter:  # noqa: N802  (Spark's names)
         """Return the writer that runs a job on each batch of a stream."""
@@ -158,7 +159,7 @@ class Amqp10(DataSource):
                 raise ValueError("streaming to amqp10 can only append: use outputMode('append')")
             if not CAN_SINK_STREAMS:
                 raise ValueError("streaming to amqp10 needs PySpark 4.1 or later")
-            return StreamJobWriter(self.options, schema.fieldNames())
+            return StreamJobWriter(self.options, arrow_schema(schema))
 
 
 @attrs.frozen

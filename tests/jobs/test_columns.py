@@ -13,10 +13,17 @@ from amqp10msg import Message, Properties
 
 pa = pytest.importorskip("pyarrow")
 
-from amqp10msg import columns, jobs  # noqa: E402
+from amqp10msg import columns, jobs, validation  # noqa: E402
 from amqp10msg.jobs import Job, Stats  # noqa: E402
 from amqp10msg.jobs.inputs import REST_UNREAD_SUFFIX, SKIPPED_SUFFIX  # noqa: E402
-from amqp10msg.jobs.job import decode_column, decode_with_faults  # noqa: E402
+from amqp10msg.jobs.job import (  # noqa: E402
+    decode_column,
+    decode_with_faults,
+    translate_with_faults,
+    validate_column,
+    validate_with_faults,
+)
+from amqp10msg.jobs.translating import Translator  # noqa: E402
 from tests.jobs.job_inputs import read, write  # noqa: E402
 
 WIRES = [
@@ -60,13 +67,16 @@ FAULTS = {
 }
 
 
+ROWS_WITH_FAULTS = st.lists(
+    st.tuples(
+        st.sampled_from([*WIRES, BROKEN, b"", b"nonsense", None]),
+        st.sampled_from([None, "", *FAULTS]),
+    )
+)
+
+
 @given(
-    st.lists(
-        st.tuples(
-            st.sampled_from([*WIRES, BROKEN, b"", b"nonsense", None]),
-            st.sampled_from([None, "", *FAULTS]),
-        )
-    ),
+    ROWS_WITH_FAULTS,
     st.lists(st.sampled_from([*NAMES, "wire", "error_offset"]), min_size=1, unique=True),
 )
 def test_rows_with_faults_are_errors(
@@ -99,6 +109,75 @@ def test_decoding_and_jobs_give_the_same_code_to_a_fault(faults: list[str]) -> N
 
     decoded = decode_with_faults(wires, batch.column("fault"), ["error_code", "error_clause"])
     assert quarantined.select(["error_code", "error_clause"]).to_pylist() == decoded.to_pylist()
+
+
+@given(ROWS_WITH_FAULTS)
+def test_validated_rows_with_faults_are_invalid(
+    rows: list[tuple[bytes | None, str | None]],
+) -> None:
+    wires = pa.array([wire for wire, _ in rows], pa.binary())
+    faults = pa.array([fault for _, fault in rows], pa.string())
+    profile = validation.profile_of("oasis")
+    plain = validate_column(wires, profile)
+
+    result = validate_with_faults(wires, faults, profile)
+
+    assert [column.type for column in plain] == [column.type for column in result]
+    for (_, fault), valid, violations, expected in zip(
+        rows,
+        *(column.to_pylist() for column in result),
+        zip(*(column.to_pylist() for column in plain), strict=True),
+        strict=True,
+    ):
+        if fault:
+            (violation,) = violations
+            assert (False, FAULTS[fault], "error", fault) == (
+                valid,
+                *(violation[name] for name in ("rule", "severity", "text")),
+            )
+        else:
+            assert expected == (valid, violations)
+
+
+@given(ROWS_WITH_FAULTS)
+def test_translated_rows_with_faults_are_errors(
+    rows: list[tuple[bytes | None, str | None]],
+) -> None:
+    wires = pa.array([wire for wire, _ in rows], pa.binary())
+    faults = pa.array([fault for _, fault in rows], pa.string())
+    to_basic, to_amqp10 = (Translator(to, "lossless") for to in ("0-9-1", "1.0"))
+    basic = {"content_header": wires, "payload": wires}
+    for translator, columns_in in ((to_basic, {"wire": wires}), (to_amqp10, basic)):
+        plain = pa.RecordBatch.from_pydict(translator.run(columns_in), schema=translator.schema)
+
+        result = pa.RecordBatch.from_pydict(
+            translate_with_faults(translator, columns_in, faults), schema=translator.schema
+        )
+
+        for (_, fault), row, expected in zip(
+            rows, result.to_pylist(), plain.to_pylist(), strict=True
+        ):
+            if fault:
+                error = {"error_code": FAULTS[fault], "error_clause": "", "error_text": fault}
+                assert dict.fromkeys(row) | error == row
+            else:
+                assert expected == row
+
+
+@pytest.mark.parametrize("kind", ["decode", "validate", "translate", "profile"])
+@pytest.mark.parametrize("column", [[True], [3], [None]], ids=["bool", "int64", "null"])
+def test_job_refuses_a_fault_that_is_not_text(kind: Any, column: list[Any]) -> None:
+    batch = pa.record_batch({"wire": [WIRES[0]], "fault": column})
+    job, stats = Job(kind, to="0-9-1"), Stats()
+    if column == [None]:
+        job.run(batch, stats)
+        assert (1, 0) == (stats.rows, stats.errors)
+        return
+
+    with pytest.raises(ValueError, match=f"'fault' has the type {batch.schema.types[1]}"):
+        job.run(batch, stats)
+
+    assert Stats() == stats
 
 
 # {section: its bytes, of the right size, with an unknown type inside}

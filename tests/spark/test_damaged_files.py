@@ -79,13 +79,46 @@ def test_decode_returns_an_error_for_each_fault(spark_session: Any, tmp_path: Pa
     assert {"cut.jsonl.gz"} >= {*good}
 
 
-def test_decode_ignores_a_column_fault_of_another_type(spark_session: Any) -> None:
+def test_validate_and_translate_report_each_fault(spark_session: Any, tmp_path: Path) -> None:
+    octets = "".join(f'{{"raw": "{wire.hex()}"}}\n' for wire in SOUND[:3]).encode()
+    (tmp_path / "line.jsonl").write_bytes(octets + b"no JSON\n")
+    (tmp_path / "text.txt").write_text("no messages, only words\n")
+    read = spark_session.read.format("amqp10").load(str(tmp_path))
+
+    checked = spark.validate(read, keep=["source"]).collect()
+    assert 3 == sum(row.valid for row in checked)
+    assert {"line.jsonl": "unreadable-input", "text.txt": DAMAGED} == {
+        Path(row.source).name: violation.rule
+        for row in checked
+        for violation in row.violations
+        if row.valid is False
+    }
+
+    for to in ("0-9-1", "1.0"):
+        translated = spark.translate(read, to, keep=["source"]).collect()
+        assert {"line.jsonl": "unreadable-input", "text.txt": DAMAGED} == {
+            Path(row.source).name: row.error_code for row in translated if row.error_code
+        }
+
+
+def test_job_refuses_a_fault_that_is_not_text(spark_session: Any, tmp_path: Path) -> None:
+    frame = spark_session.createDataFrame([(SOUND[0], 3)], "wire binary, fault int")
+
+    with pytest.raises(spark.SparkError, match="the column 'fault' has the type int32"):
+        spark.write(frame, tmp_path / "out", spark.Job("validate"))
+
+    assert not (tmp_path / "out").exists()
+
+
+def test_functions_ignore_a_column_fault_of_another_type(spark_session: Any) -> None:
     frame = spark_session.createDataFrame([(SOUND[0], True)], "wire binary, fault boolean")
 
     (row,) = spark.decode(frame, columns=["message_id"], keep=["fault"]).collect()
 
     assert (True, None) == (row.fault, row.error)
     assert row.message_id is not None
+    assert spark.validate(frame).collect()[0].valid
+    assert spark.translate(frame, "0-9-1").collect()[0].error_code is None
 
 
 def test_job_reports_damaged_files(spark_session: Any, tmp_path: Path) -> None:
