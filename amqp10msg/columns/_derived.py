@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from amqp10msg.columns._decode import decode
 from amqp10msg.columns._schema import (
+    COMPANION_METADATA_KEY,
     COMPUTED_COLUMNS,
     SCHEMA,
-    TEXT_OF_METADATA_KEY,
     column_name,
 )
 from amqp10msg.wire.errors import EncodeError
@@ -31,25 +31,31 @@ _IDENTIFIER_COLUMNS = tuple(name[:-5] for name in SCHEMA.names if name.endswith(
 _TIME_COLUMNS = tuple(name[:-3] for name in SCHEMA.names if name.endswith("_ms"))
 
 
-def check_identifier_types(schema: pa.Schema) -> None:
-    """Reject decoded identifiers without the column of their types.
+def check_decoded_companions(schema: pa.Schema) -> None:
+    """Reject decoded columns without the column that has the other part of their values.
 
-    Without the types, the ulong 1 would become the string ``1``.
+    Without its type, the message-id ulong 1 would become the string ``1``. A time outside the years
+    1 to 9999 is null in one column, and any other time is null in the other column.
 
     Raises:
-        ValueError: a column of identifiers comes from `decode`, and its column of types is missing.
+        ValueError: a column comes from `decode`, and its companion is missing.
     """
     fields = {column_name(field.name): field for field in schema}
-    for name in _IDENTIFIER_COLUMNS:
-        types = f"{name}_type"
-        if name not in fields or types in fields:
+    for name, field in fields.items():
+        companion = (field.metadata or {}).get(COMPANION_METADATA_KEY, b"").decode()
+        if not companion or companion in fields:
             continue
-        if TEXT_OF_METADATA_KEY in (fields[name].metadata or {}):
-            raise ValueError(
-                f"the column {name} was decoded without {types}, so a ulong, UUID or binary would "
-                f"become a string: add {types}, as from decode(..., columns=[{name!r}, {types!r}]);"
-                " for text only, add it with the value 'string'"
-            )
+        if name in _IDENTIFIER_COLUMNS:
+            problem = "a ulong, UUID or binary would become a string"
+            remedy = "for text only, add it with the value 'string'"
+        else:
+            inside = "inside" if name.endswith("_ms") else "outside"
+            problem = f"a time {inside} the years 1 to 9999 would be lost"
+            remedy = "without such times, add it with nulls"
+        raise ValueError(
+            f"the column {name} was decoded without {companion}, so {problem}: add {companion}, as "
+            f"from decode(..., columns=[{name!r}, {companion!r}]); {remedy}"
+        )
 
 
 def check_companions(part: pa.RecordBatch, first_row: int) -> None:

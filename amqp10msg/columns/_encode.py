@@ -17,7 +17,7 @@ from amqp10msg.columns._cells import parse_identifier, section_content
 from amqp10msg.columns._decode import splice_rows
 from amqp10msg.columns._derived import (
     check_companions,
-    check_identifier_types,
+    check_decoded_companions,
     check_repeated,
 )
 from amqp10msg.columns._entries import entry_pick, merge_entries
@@ -89,9 +89,11 @@ def encode(
     message. Without ``body_lengths``, several data sections become one; without ``has_properties``,
     an empty properties section is omitted. A column ``message_id`` without ``message_id_type``, or
     likewise ``correlation_id``, has strings; but if its metadata says that it comes from `decode`,
-    it is refused, because it may have identifiers of other types. A row without values, such as
-    after a decoding error, becomes the bytes of ``wire`` if the batch has that column, an empty
-    message if ``section_offsets`` is an empty list, and null otherwise.
+    it is refused, because it may have identifiers of other types. Likewise, a decoded
+    ``creation_time`` or ``absolute_expiry_time`` is refused without the column ``…_ms``, which has
+    the times outside the years 1 to 9999, and that column without the former. A row without
+    values, such as after a decoding error, becomes the bytes of ``wire`` if the batch has that
+    column, an empty message if ``section_offsets`` is an empty list, and null otherwise.
 
     ``message_format``, ``section_offsets`` and the error columns are not written, because they are
     not part of a message; ``wire`` is written only for rows without other values.
@@ -122,8 +124,8 @@ def encode(
             path of the error begins with the row number.
         TypeError: `batch` is not a frame, or has no column of a message; a column cannot be cast to
             its type in `SCHEMA`; or a column of the template is missing.
-        ValueError: a column is unknown or repeated; ``message_id`` or ``correlation_id`` comes from
-            `decode` without its column of types; or `extra` is invalid.
+        ValueError: a column is unknown or repeated; an identifier or a time comes from `decode`
+            without the column of its types or of the other times; or `extra` is invalid.
     """
     if extra not in {"error", "ignore"}:
         raise ValueError(f"extra must be 'error' or 'ignore', got {extra!r}")
@@ -264,7 +266,7 @@ def _message_parts(batch: Any, template: Template | None, is_strict: bool) -> li
         return _template_parts(batch, template, is_strict)
     if not isinstance(batch, pa.RecordBatch):
         batch = _as_table(batch)
-    check_identifier_types(batch.schema)
+    check_decoded_companions(batch.schema)
     if isinstance(batch, pa.RecordBatch) and _has_message_columns(batch.schema):
         return [batch]
     table, entries = _message_table(batch, is_strict)

@@ -108,10 +108,10 @@ _SECTION_OFFSETS_TYPE = pa.list_(
 )
 
 
-#: Key in the metadata of a decoded message-id or correlation-id. The column has identifiers of any
-#: type as text, and only its column of types tells them apart. Columns from other sources have no
-#: such key, so `encode` writes them as strings.
-TEXT_OF_METADATA_KEY = b"amqp10msg.text_of"
+#: Key in the metadata of a decoded column that has only part of a value, such as the text of a
+#: message-id. The value is the name of the column with the other part. Columns from other sources
+#: have no such key, so `encode` accepts them alone.
+COMPANION_METADATA_KEY = b"amqp10msg.companion"
 
 
 def _column(
@@ -199,7 +199,8 @@ DERIVED_COLUMNS = (
 LEAN: tuple[str, ...] = (
     *("message_id", "message_id_type", "correlation_id", "correlation_id_type"),
     *("user_id", "to", "subject", "reply_to"),
-    *("content_type", "content_encoding", "creation_time", "group_id"),
+    *("content_type", "content_encoding"),
+    *("creation_time", "creation_time_ms", "group_id"),
     *("message_annotations", "application_properties"),
     *("body", "body_text", "body_value", "body_json", "error"),
 )
@@ -238,12 +239,16 @@ _SECTIONS_OF_BODY_COLUMNS: dict[str, frozenset[int]] = {
 def _columns_of_field(field: Field) -> list[pa.Field]:
     """Return the columns of a header or properties field."""
     if field.requires == "message-id":
-        text = _column(field.name, pa.string(), {TEXT_OF_METADATA_KEY: field.requires})
-        return [text, _column(f"{field.name}_type", pa.string())]
-    columns = [_column(field.name, _ARROW_TYPES[field.type])]
+        types = f"{field.name}_type"
+        text = _column(field.name, pa.string(), {COMPANION_METADATA_KEY: types})
+        return [text, _column(types, pa.string())]
     if field.type == "timestamp":
-        columns.append(_column(f"{field.name}_ms", pa.int64()))
-    return columns
+        name, milliseconds = field.name, f"{field.name}_ms"
+        return [
+            _column(name, _ARROW_TYPES[field.type], {COMPANION_METADATA_KEY: milliseconds}),
+            _column(milliseconds, pa.int64(), {COMPANION_METADATA_KEY: name}),
+        ]
+    return [_column(field.name, _ARROW_TYPES[field.type])]
 
 
 def _build_schema() -> tuple[pa.Schema, Mapping[str, frozenset[int]]]:

@@ -130,7 +130,8 @@ def encode(df: DataFrame, column: str = "wire", *, keep: Sequence[str] | None = 
 
     Raises:
         ValueError: a column is missing, has a type that cannot be encoded, or is ambiguous;
-            ``message_id`` or ``correlation_id`` comes from `decode` without its column of types.
+            an identifier or a time comes from `decode` without the column of its types or of the
+            other times, see `amqp10msg.columns.encode`.
     """
     message_types = {**{field.name: field.type for field in arrow.SCHEMA}, "wire": pa.binary()}
     picks = {name: arrow.pick_of(name, arrow.MAPS) for name in df.columns}

@@ -50,6 +50,15 @@ ENTRIES = [
 IDENTIFIERS = ("message_id", "correlation_id")
 
 
+TIMES = ("creation_time", "absolute_expiry_time")
+COMPANIONS = {name: f"{name}_type" for name in IDENTIFIERS}
+COMPANIONS |= {name: f"{name}_ms" for name in TIMES} | {f"{name}_ms": name for name in TIMES}
+
+
+def columns_without_companions(names: list[str]) -> list[str]:
+    return [name for name in COMPANIONS if name in names and COMPANIONS[name] not in names]
+
+
 def identifiers_without_types(names: list[str]) -> list[str]:
     return [name for name in IDENTIFIERS if name in names and f"{name}_type" not in names]
 
@@ -75,7 +84,7 @@ def test_any_columns_are_kept_or_refused(octets: list[bytes], names: list[str]) 
     shown = [columns.schema_of([name]).names[0] for name in names]
     assume(len(shown) == len({*shown}))
     batch = columns.decode(octets, names)
-    if identifiers_without_types(batch.schema.names):
+    if columns_without_companions(batch.schema.names):
         with pytest.raises(ValueError, match="was decoded without"):
             columns.encode(batch)
         return
@@ -115,6 +124,46 @@ def test_encodable_columns_round_trip(names: Any) -> None:
 
     kept = [name for name in batch.schema.names if name not in NOT_WRITTEN]
     assert batch.select(kept).to_pylist() == again.select(kept).to_pylist()
+
+
+BEYOND_9999 = Timestamp(253_402_300_800_000)
+
+
+@given(
+    st.lists(messages(), min_size=1, max_size=3),
+    st.sampled_from(["lean", "all"])
+    | st.lists(
+        st.sampled_from([*TIMES, *(f"{name}_ms" for name in TIMES), "to"]), min_size=1, unique=True
+    ),
+)
+@example([Message(properties=Properties(creation_time=BEYOND_9999))], "lean")
+@example([Message(properties=Properties(creation_time=BEYOND_9999))], ["creation_time"])
+@example([Message(properties=Properties(creation_time=Timestamp(1)))], ["creation_time_ms"])
+def test_encode_never_loses_a_decoded_time(drawn: list[Message], names: Any) -> None:
+    batch = columns.decode([message.encode() for message in drawn], names)
+    present = [name for name in TIMES if name in batch.schema.names]
+    lonely = columns_without_companions(batch.schema.names)
+    wanted = [name for name in batch.schema.names if name.startswith(TIMES)]
+    assume(wanted)
+    batch = batch.select(wanted)
+
+    if lonely:
+        with pytest.raises(ValueError, match=f"{lonely[0]} was decoded without"):
+            columns.encode(batch)
+        return
+    for message, octets in zip(drawn, columns.encode(batch).to_pylist(), strict=True):
+        again = Message.decode(octets).properties if octets else None
+        for name in present:
+            assert getattr(message.properties, name, None) == getattr(again, name, None)
+
+
+@pytest.mark.parametrize("name", [*COMPANIONS])
+def test_companion_of_own_values_lifts_the_refusal(name: str) -> None:
+    batch = columns.decode([ORDER], [name])
+    companion = columns.SCHEMA.field(COMPANIONS[name])
+
+    columns.encode(batch.append_column(companion, pa.nulls(1, companion.type)))
+    columns.encode(batch.replace_schema_metadata(None).cast(pa.schema([(name, batch[0].type)])))
 
 
 DECODED_IDENTIFIERS = st.sampled_from(
