@@ -10,7 +10,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from amqp10msg.translate.report import owner_of
+from amqp10msg.translate.report import is_permanent_loss, owner_of
 from amqp10msg.validation.rules import RuleCount
 
 #: The map sections of which a job counts keys and types of values.
@@ -45,9 +45,9 @@ def _severity(recoverable: bool, reason: str) -> int:
     0: the value is recoverable. 1: an annotation of a broker is lost. 2: data of the sender is
     lost.
     """
-    if recoverable:
-        return 0
-    return _SENDER_LOSS if owner_of(reason) == "sender" else 1
+    if is_permanent_loss(recoverable, reason):
+        return _SENDER_LOSS
+    return 0 if recoverable else 1
 
 
 @attrs.define(repr=False)

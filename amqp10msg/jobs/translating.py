@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from amqp10msg.brokers import unknown_name
 from amqp10msg.files.recognition import decode_whole
@@ -19,7 +20,7 @@ from amqp10msg.translate import (
     to_basic,
 )
 from amqp10msg.translate.batches import kernel
-from amqp10msg.translate.report import as_json
+from amqp10msg.translate.report import BROKER_REASONS, as_json
 from amqp10msg.validation import rule_of
 from amqp10msg.wire.errors import AmqpError, DecodeError, EncodeError
 from amqp10msg.wire.reprs import encodable
@@ -33,6 +34,7 @@ _LOSSES_TYPE = pa.list_(
             ("after", pa.string()),
             ("reason", pa.string()),
             ("recoverable", pa.bool_()),
+            ("owner", pa.string()),
         ]
     )
 )
@@ -206,6 +208,7 @@ def _loss_rows(translation: Translation[Any]) -> list[dict[str, Any]]:
             "after": as_json(loss.after),
             "reason": encodable(loss.reason),
             "recoverable": loss.recoverable,
+            "owner": loss.owner,
         }
         for loss in translation.losses
     ]
@@ -215,6 +218,7 @@ def _loss_rows(translation: Translation[Any]) -> list[dict[str, Any]]:
 
 # (validity bitmap, or None if no cell is null; offsets; data).
 _StringBuffers = tuple[bytes | None, bytes, bytes]
+_BROKER_REASONS = pa.array(sorted(BROKER_REASONS))
 _LOSS_TEXT_FIELDS = ("path", "action", "before", "after", "reason")
 
 
@@ -255,6 +259,8 @@ def _losses_array(field: pa.Field, rows: int, kernel_losses: Any, validity: Any)
         for name, buffers in zip(_LOSS_TEXT_FIELDS, texts, strict=True)
     ]
     children.append(pa.Array.from_buffers(pa.bool_(), count, [None, pa.py_buffer(recoverable)]))
+    is_of_broker = pc.is_in(children[_LOSS_TEXT_FIELDS.index("reason")], _BROKER_REASONS)
+    children.append(pc.if_else(is_of_broker, "broker", "sender"))
     losses = pa.StructArray.from_arrays(children, fields=list(members))
     buffers = [validity, pa.py_buffer(offsets)]
     return pa.Array.from_buffers(field.type, rows, buffers, children=[losses])

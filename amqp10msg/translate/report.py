@@ -41,7 +41,8 @@ REDELIVERED_TO_1_0_REASON = (
     "it becomes header.delivery-count; a broker on the way back sets both again"
 )
 REDELIVERED_TO_0_9_1_REASON = "it becomes redelivered; a broker on the way back sets both again"
-_BROKER_REASONS = frozenset(
+#: The reasons of losses whose owner is the broker.
+BROKER_REASONS = frozenset(
     {
         *(
             ADDED_AT_DELIVERY_REASON,
@@ -57,7 +58,15 @@ _BROKER_REASONS = frozenset(
 
 def owner_of(reason: str) -> Owner:
     """Return the owner of the data that is lost for this reason."""
-    return "broker" if reason in _BROKER_REASONS else "sender"
+    return "broker" if reason in BROKER_REASONS else "sender"
+
+
+def is_permanent_loss(recoverable: bool, reason: str) -> bool:
+    """Return whether data of the sender is lost, which the reverse translation does not restore.
+
+    Such a loss makes commands that translate end with the exit status 1.
+    """
+    return not recoverable and owner_of(reason) == "sender"
 
 
 @with_bounded_repr
@@ -90,7 +99,7 @@ class Loss:
     @property
     def is_permanent(self) -> bool:
         """Whether data of the sender is lost that the reverse translation does not restore."""
-        return not self.recoverable and self.owner == "sender"
+        return is_permanent_loss(self.recoverable, self.reason)
 
 
 #: A function that returns all losses of a translation, followed by its arguments: creating a tuple

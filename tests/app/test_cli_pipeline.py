@@ -240,6 +240,39 @@ def test_losses_of_a_translation_are_shown(tmp_path: Path) -> None:
     assert "for good" not in lossless.stdout
     assert re.search(r"body +retyped, for good +2 +the encoded sections are", lossy.stdout)
     assert "2 messages: 2 good, 2 values lost for good" in lossy.stdout
+    assert (0, 1) == (lossless.exit_code, lossy.exit_code)
+    assert "exit status 1: 2 values of senders lost for good" in lossy.stderr
+
+
+@pytest.mark.parametrize("profile", ["lossless", "rabbitmq-4.3"])
+@pytest.mark.parametrize(
+    "message",
+    [
+        Message(b"x"),
+        Message("a text"),
+        Message(b"x", message_annotations={"x-exchange": "", "x-routing-key": "q"}),
+        Message(b"x", properties=Properties(to="/queues/q", subject="s")),
+        Message(b"x", application_properties={"u": ULong(2**64 - 1)}),
+        Message("a text", message_annotations={"x-exchange": "", "x-routing-key": "q"}),
+    ],
+)
+def test_status_and_owners_are_those_of_the_command_translate(
+    tmp_path: Path, message: Message, profile: str
+) -> None:
+    (tmp_path / "in.jsonl").write_text(json.dumps({"raw": message.encode().hex()}) + "\n")
+    source, out = str(tmp_path / "in.jsonl"), tmp_path / "out"
+    how = ("--to", "0-9-1", "--profile", profile, "--json")
+
+    single = CliRunner().invoke(main, ["translate", *how, source])
+    job = run("translate", *how, "--engine", "local", source, out)
+
+    assert single.exit_code == job.exit_code
+    losses = json.loads(single.stdout)["losses"]
+    owners = sorted((loss["path"], loss["owner"]) for loss in losses)
+    (row,) = read(out / "messages")
+    assert owners == sorted((loss["path"], loss["owner"]) for loss in row["losses"])
+    reported = json.loads(job.stdout)["losses"]
+    assert {*owners} == {(loss["path"], loss["owner"]) for loss in reported}
 
 
 @pytest.mark.parametrize(
@@ -579,7 +612,8 @@ def test_stream_offset_reaches_the_translator(tmp_path: Path) -> None:
         *("--stream-offset", "7"),
     )
 
-    assert 0 == result.exit_code
+    assert 1 == result.exit_code
+    assert "exit status 1: 1 value of senders lost for good" in result.stderr
     (row,) = read(out / "messages")
     empty = BasicMessage(BasicProperties())
     given = Circumstances(stream_offset=7)

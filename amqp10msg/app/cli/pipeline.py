@@ -190,7 +190,8 @@ def pipeline() -> None:
 
     Local processes and Spark produce the same result. The exit status is 0 on success; 1 if more
     messages are quarantined than --max-quarantine allows, if messages are missing because a file is
-    damaged, if the input holds no messages, or if the job failed; 2 if the command line is wrong.
+    damaged, if a translation lost data of senders permanently, if the input holds no messages, or
+    if the job failed; 2 if the command line is wrong.
     Requires the extra arrow, and for Spark the extra spark.
     """
 
@@ -214,7 +215,7 @@ def validate(**values: Any) -> int:
     return _run("validate", **values)
 
 
-@pipeline.command()
+@pipeline.command(short_help="Translate messages between AMQP 0-9-1 and 1.0.")
 @target_option
 @click.option(
     "--profile",
@@ -225,7 +226,12 @@ def validate(**values: Any) -> int:
 @declared_options(JobOptions, only=("user", "stream_offset"))
 @_job_options
 def translate(target: str, **values: Any) -> int:
-    """Translate messages between AMQP 0-9-1 and 1.0."""
+    """Translate messages between AMQP 0-9-1 and 1.0.
+
+    The exit status is also 1 if data of a sender was lost permanently, as with amqp10msg translate.
+    The loss of annotations that a broker adds on delivery is listed, but does not affect the
+    status.
+    """
     return _run("translate", to=target, **values)
 
 
@@ -315,6 +321,8 @@ def _failure(stats: Any, output: str, max_quarantine: str) -> str:
             f"{stats.errors:,} of {plural(stats.rows, 'message')} in {output}/quarantine, more "
             f"than --max-quarantine {max_quarantine}"
         )
+    if stats.lost_for_good:
+        reasons.append(f"{plural(stats.lost_for_good, 'value')} of senders lost for good")
     return f"{_STATUS_1}{'; '.join(reasons)}" if reasons else ""
 
 
