@@ -114,7 +114,8 @@ class Frames:
         # searched twice.
         self._searched: dict[str, int] = {}
         self._is_reported = False  # whether a record already reports the skipped bytes
-        self._pending_gaps: list[str] = []  # gaps to report once the protocol is recognised
+        # Faults of gaps and skipped bytes, to report once the protocol is recognised.
+        self._pending_faults: list[str] = []
         self._had_gap = False  # whether bytes were missing or invalid earlier in the stream
         # Incomplete messages by (channel, handle); the handle is None in AMQP 0-9-1.
         self._parts: dict[tuple[int, Any], _PartialMessage] = {}
@@ -142,20 +143,40 @@ class Frames:
         if self._searching:
             self._skip(len(self._buffer))
             yield from self._report_skipped(packet)
+        # `_report_skipped` leaves the bytes of a protocol that is not recognised yet.
+        skipped = [_skipped_fault(self._skipped)] if self._skipped else []
         self._start_search()
         self._buffer.clear()  # the rest of the incomplete frame is missing
         if self._protocol == _UNKNOWN:
-            self._pending_gaps.append(reason)
+            self._pending_faults += [*skipped, reason]
         elif not self._parts:
             yield self._fault(reason, packet, skips=True)
         self._cut_deliveries |= {key: partial.delivery_id for key, partial in self._parts.items()}
         yield from self._give_up_all(reason, packet, skips=True)
 
-    def finish(self, reason: str, packet: Packet) -> Iterator[Record]:
-        """Yield the incomplete messages at the end of the data; `reason` describes the end."""
+    @property
+    def amqp_protocol(self) -> str | None:
+        """The recognised version of AMQP; None for other protocols."""
+        return self._protocol if self._protocol in {AMQP_1_0, AMQP_0_9_1} else None
+
+    def finish(
+        self, reason: str, packet: Packet, peer_protocol: str | None = None
+    ) -> Iterator[Record]:
+        """Yield the incomplete messages at the end of the data.
+
+        If no frame was recognised in this direction, but the other direction is AMQP, the bytes of
+        this direction are reported as skipped.
+
+        Args:
+            reason: describes the end.
+            packet: the last packet.
+            peer_protocol: the version of AMQP in the other direction; None if it is unknown.
+        """
         if self._protocol == _FOREIGN:
             return
         yield from self._read_frames(packet, final=True)
+        if self._protocol == _UNKNOWN and peer_protocol is not None:
+            self._protocol = peer_protocol
         if self._searching:
             self._skip(len(self._buffer))
             yield from self._report_skipped(packet)
@@ -210,13 +231,13 @@ class Frames:
 
     def _report_skipped(self, packet: Packet) -> Iterator[Record]:
         """Yield records for the unreported gaps and skipped bytes."""
-        if self._protocol not in {AMQP_1_0, AMQP_0_9_1}:
+        if self.amqp_protocol is None:
             return
-        for reason in self._pending_gaps:
+        for reason in self._pending_faults:
             yield self._fault(reason, packet, skips=True)
-        self._pending_gaps.clear()
+        self._pending_faults.clear()
         if self._skipped:
-            fault = f"{self._skipped:,} bytes were skipped: no frame is recognised in them"
+            fault = _skipped_fault(self._skipped)
             self._skipped = 0
             if not self._is_reported:
                 yield self._fault(fault, packet, skips=True)
@@ -256,7 +277,7 @@ class Frames:
         self, fault: str, packet: Packet, octets: bytes | None = None, *, skips: bool = False
     ) -> Record:
         """Return a record with a fault and the bytes `octets`."""
-        protocol = self._protocol if self._protocol in {AMQP_1_0, AMQP_0_9_1} else AMQP_1_0
+        protocol = self.amqp_protocol or AMQP_1_0
         return Record(
             packet.offset, octets, fault, protocol, packet.time, self._connection, skips=skips
         )
@@ -474,6 +495,11 @@ class Frames:
         elif size > self._max_size:
             fault = too_large(self._max_size)
         yield self._finish_message(key, packet, fault)
+
+
+def _skipped_fault(count: int) -> str:
+    """Return the fault of a record for `count` skipped bytes."""
+    return f"{count:,} bytes were skipped: no frame is recognised in them"
 
 
 # Bytes of the buffer that `_begins_frame` examines.

@@ -57,22 +57,30 @@ def read_capture(
             continue
         key = (segment.sender, segment.receiver)
         if segment.syn and key in flows:
-            yield from _finish_flow(*flows.pop(key), packet)  # a new connection with the same ports
+            # A new connection with the same ports.
+            yield from _finish_flow(*flows.pop(key), _peer_protocol(flows, key), packet)
         # Reinsert the flow at the end, so that the least recently used flow is first.
         pair = flows.pop(key, None) or (Flow(counter), Frames(segment.connection, max_size))
         flows[key] = pair
         if len(flows) > max_flows:
-            oldest = flows.pop(next(iter(flows)))
+            oldest_key = next(iter(flows))
+            oldest = flows.pop(oldest_key)
             yield from _finish_flow(
-                *oldest, packet, f"given up: more than {max_flows:,} connections"
+                *oldest,
+                _peer_protocol(flows, oldest_key),
+                packet,
+                f"given up: more than {max_flows:,} connections",
             )
         yield from _feed_frames(pair[0].feed(segment), pair[1], packet)
         if segment.reset:
-            for direction in (key, key[::-1]):
-                if direction in flows:
-                    yield from _finish_flow(*flows.pop(direction), packet)
-    for flow, frames in flows.values():
-        yield from _finish_flow(flow, frames, last)
+            directions = [direction for direction in (key, key[::-1]) if direction in flows]
+            for direction in directions:
+                peer_protocol = _peer_protocol(flows, direction)
+                yield from _finish_flow(*flows[direction], peer_protocol, packet)
+            for direction in directions:
+                del flows[direction]
+    for key, (flow, frames) in flows.items():
+        yield from _finish_flow(flow, frames, _peer_protocol(flows, key), last)
     for link, count in unknown.items():
         if count:
             fault = f"{count:,} packets of the link layer {link}, which is not known, were skipped"
@@ -92,12 +100,21 @@ def _feed_frames(
 def _finish_flow(
     flow: Flow,
     frames: Frames,
+    peer_protocol: str | None,
     packet: Packet,
     reason: str = "the capture ends before the message does",
 ) -> Iterator[Record]:
     """Yield the remaining records of a flow; `reason` is the fault of incomplete messages."""
     yield from _feed_frames(flow.finish(), frames, packet)
-    yield from frames.finish(reason, packet)
+    yield from frames.finish(reason, packet, peer_protocol)
+
+
+def _peer_protocol(
+    flows: dict[tuple[bytes, bytes], tuple[Flow, Frames]], key: tuple[bytes, bytes]
+) -> str | None:
+    """Return the version of AMQP in the other direction of a connection; None if unknown."""
+    peer = flows.get(key[::-1])
+    return None if peer is None else peer[1].amqp_protocol
 
 
 # Read a single packet, or frames, for example copied from Wireshark.

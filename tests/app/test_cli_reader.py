@@ -19,6 +19,7 @@ from amqp10msg.app.cli._input import Inputs, Selection
 from amqp10msg.app.inspector.reading import Item
 from amqp10msg.basic import BasicProperties, encode_content_header
 from amqp10msg.files import recognition
+from tests import captures
 
 ROOT = Path(__file__).parents[2]
 CAPTURE = ROOT / "tests" / "vectors" / "capture.pcap"
@@ -161,6 +162,55 @@ class TestCaptures:
         assert basic
         assert len(basic) == len(refused) == len(taken)
         assert (basic[0].content_header or b"") + (basic[0].payload or b"") == taken[0].data
+
+    def test_messages_of_the_other_protocol_are_counted_apart(self) -> None:
+        checked = run("validate", CAPTURE)
+        counts = json.loads(run("validate", "--json", CAPTURE).stdout.splitlines()[-1])["summary"]
+        shown = run("inspect", CAPTURE)
+
+        assert (0, 0) == (checked.exit_code, shown.exit_code)
+        note = "4 messages of AMQP 0-9-1 not {}: amqp10msg translate --to 1.0 reads them"
+        text = f"8 messages, no violations; {note.format('checked')}"
+        assert text in " ".join(checked.stdout.split())
+        assert note.format("shown") in shown.stderr
+        names = ("messages", "sound", "failed", "unreadable", "other_protocol")
+        assert [8, 8, 0, 0, 4] == [counts[name] for name in names]
+
+    @pytest.mark.parametrize("command", ["validate", "inspect"])
+    def test_only_messages_of_the_other_protocol_are_an_error(self, command: str) -> None:
+        result = run(command, f"{CAPTURE}:9")
+
+        assert 1 == result.exit_code
+        assert "1 message of AMQP 0-9-1 not" in result.output
+
+    @pytest.mark.parametrize("bodies, lost", [([SOUND] * 3, 1), ([SOUND] * 200, 1)])
+    def test_lost_packets_of_a_capture_are_counted_and_named(
+        self, tmp_path: Path, bodies: list[bytes], lost: int
+    ) -> None:
+        octets = captures.stream_of(bodies)
+        start = octets.index(SOUND) + len(SOUND)  # after the first message
+        size = len(captures.transfer(0, SOUND, 1))
+        pieces = [
+            captures.Piece(0, b"", 0x02),
+            captures.Piece(1, octets[:start]),
+            captures.Piece(1 + start + size, octets[start + size :]),
+        ]
+        path = tmp_path / "in.pcap"
+        path.write_bytes(captures.pcap([captures.packet(piece) for piece in pieces]))
+
+        checked, shown = run("validate", path), run("inspect", path)
+
+        assert (1, 1) == (checked.exit_code, shown.exit_code)
+        places = f"{lost} damaged place, where messages may be missing"
+        sound = f"{len(bodies) - 1} messages, no violations"
+        assert f"{sound}; {places}" in " ".join(checked.stdout.split())
+        assert f"error: {size} bytes are missing in the capture" in checked.stdout
+        assert places in shown.stderr
+        summary = json.loads(run("validate", "--json", path).stdout.splitlines()[-1])["summary"]
+        assert [len(bodies) - 1, 0, lost] == [
+            summary[name] for name in ("messages", "unreadable", "damaged")
+        ]
+        assert ["damaged-file"] == [*summary["rules"]]
 
     def test_translate_uses_exchange_and_routing_key_of_a_capture(self) -> None:
         result = run("translate", "--to", "1.0", "--json", CAPTURE)

@@ -475,6 +475,23 @@ def test_other_protocols_are_ignored() -> None:
     assert [] == of_pieces(cut(b"GET / HTTP/1.1\r\n\r\n" * 10, [40]))
 
 
+@pytest.mark.parametrize("reset", [False, True])
+@pytest.mark.parametrize("peer", [stream_of([b"a"]), OLD_HEADER + content(PUBLISH, b"a")])
+def test_direction_without_a_frame_is_reported_if_its_peer_is_amqp(
+    peer: bytes, reset: bool
+) -> None:
+    unknown = [Piece(9, b"\xff" * 100), Piece(209, b"\xff" * 50)]
+    ends = [Piece(1 + len(peer), b"", 0x04)] if reset else []
+
+    found = of_pieces([*(attrs.evolve(p, back=True) for p in unknown), *cut(peer, [1000]), *ends])
+
+    assert {"", "100 bytes are missing in the capture"} < {record.fault for record in found}
+    skipped = [record for record in found if "bytes were skipped" in record.fault]
+    assert 150 == sum(int(record.fault.split()[0]) for record in skipped)
+    assert all(record.skips for record in found if record.fault)
+    assert [] == of_pieces(unknown)
+
+
 # AMQP 0-9-1.
 
 

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 import click
 
-from amqp10msg.wire.text import printable
+from amqp10msg.wire.text import plural, printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -156,6 +156,19 @@ def table(*names: str) -> Table:
     for name in names:
         columns.add_column(name, overflow="fold")
     return columns
+
+
+def other_protocol_note(count: int, verb: str) -> str:
+    """Return how many messages of AMQP 0-9-1 a command did not process, and what reads them.
+
+    Args:
+        count: the number of these messages.
+        verb: what the command does with the other messages, such as ``checked``.
+    """
+    return (
+        f"{plural(count, 'message')} of AMQP 0-9-1 not {verb}: amqp10msg translate --to 1.0 reads "
+        f"{'it' if count == 1 else 'them'}"
+    )
 
 
 def without_message_name(source: str) -> str:

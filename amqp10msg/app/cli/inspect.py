@@ -23,6 +23,7 @@ from amqp10msg.app.cli._output import (
     Sink,
     is_terminal,
     json_text,
+    other_protocol_note,
     print_error,
     safe,
     use_color,
@@ -118,7 +119,8 @@ def inspect(
     target is shown and checked in the same way. Performatives of AMQP 1.0 frames are shown before
     the messages that they transfer. The last line after several messages has their number and
     size. The exit status is 1 if an input cannot be read or violates a MUST; -o still writes all
-    other messages, unlike with encode and convert.
+    other messages, unlike with encode and convert. Messages of AMQP 0-9-1 in a capture are counted,
+    but not shown; without any other message, the exit status is 1, too.
     """
     from amqp10msg.app.inspector.judging import Judged
 
@@ -132,15 +134,19 @@ def inspect(
     checked = profile_with(profile, rules)
     pages: list[Judged] = []
     failed = False
-    total = invalid = octets = unread = 0
+    total = invalid = octets = unread = other_protocol = damaged = 0
     with Sink(output, color=colored) as sink:
         for number, (item, has_next) in enumerate(_with_lookahead(inputs.messages())):
             if item.frames and view is None:
                 sink.write(_render_frames(item.frames, max_fields, colored, width))
+            if item.is_other_protocol:
+                other_protocol += 1
+                continue
             if item.fault:
                 print_error(f"{item.source}: {item.fault}")
                 failed = True
                 unread += 1
+                damaged += item.is_damage
                 continue
             judged = Judged(item, checked, as_values=as_values, max_fields=max_fields, role=role)
             if view == "html":
@@ -175,6 +181,11 @@ def inspect(
             sink.write(f"\n{plural(total, 'message')}, {plural(octets, 'byte')}{rest}\n")
         if pages:
             sink.write(_render_page(pages))
+    if damaged:
+        print_error(f"{plural(damaged, 'damaged place')}, where messages may be missing")
+    if other_protocol:
+        print_error(other_protocol_note(other_protocol, "shown"))
+        failed = failed or not total
     if invalid and output is not None:
         print_error(
             f"exit status 1: {invalid:,} of {plural(total, 'message')} cannot be read or violate a "

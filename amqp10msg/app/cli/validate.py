@@ -24,6 +24,7 @@ from amqp10msg.app.cli._output import (
     check_report,
     console,
     json_text,
+    other_protocol_note,
     safe,
     table,
     use_color,
@@ -95,7 +96,9 @@ def validate(
     message of a file. Large files are streamed, message by message.
 
     Each violation is printed as a line with its position, the rule and its clause; the counts come
-    last. The exit status is 1 if a message violates a MUST or MUST NOT, or cannot be read.
+    last. The exit status is 1 if a message violates a MUST or MUST NOT, or cannot be read, or if
+    messages may be missing because a file is damaged. Messages of AMQP 0-9-1 in a capture are
+    counted, but not checked; without any other message, the exit status is 1, too.
     """
     from amqp10msg.atomic_files import write_whole
 
@@ -123,7 +126,7 @@ def validate(
         if tally.rules and not quiet:
             click.echo()
         _show_summary(tally, colored)
-    return int(tally.failed > 0 or (strict_warnings and tally.warned > 0))
+    return int(tally.is_failure or (strict_warnings and tally.warned > 0))
 
 
 def _violation_line(item: Item, violation: Violation, colored: bool) -> str:
@@ -142,6 +145,11 @@ def _violation_line(item: Item, violation: Violation, colored: bool) -> str:
 
 
 def _json_line(item: Item, violations: list[Violation]) -> str:
+    from amqp10msg.app.inspector.reading import BASIC
+
+    if item.is_other_protocol:
+        other = {"source": safe(item.source), "ok": None, "protocol": BASIC}
+        return json_text({**other, "bytes": 0, "violations": []})
     return json_text(
         {
             "source": safe(item.source),
@@ -183,7 +191,7 @@ def _show_summary(tally: _Tally, colored: bool) -> None:
                 rows.add_row(Group(rule, Padding(below, (0, 0, 0, 2))), severity, *counts)
         screen.print(rows)
         screen.print()
-    style = "red" if tally.failed else "yellow" if tally.warned else "green"
+    style = "red" if tally.is_failure else "yellow" if tally.warned else "green"
     screen.print(Text(f"{tally.sentence()} (profile {tally.profile})", style=f"bold {style}"))
 
 
@@ -260,7 +268,9 @@ class _Tally:
     """Counts of messages, and of violations per rule.
 
     `warned` counts messages with warnings but no errors. `failed` counts messages with errors, and
-    unreadable inputs. `unreadable` counts only unreadable inputs.
+    unreadable inputs. `unreadable` counts only unreadable inputs. These counts and `messages` do
+    not include `damaged`, the number of places in files where messages may be missing, and
+    `other_protocol`, the number of messages of AMQP 0-9-1, which are not checked.
     """
 
     profile: str
@@ -269,6 +279,8 @@ class _Tally:
     failed: int = 0
     warned: int = 0
     unreadable: int = 0
+    damaged: int = 0
+    other_protocol: int = 0
     rules: dict[str, RuleCount] = attrs.field(factory=dict)
 
     @property
@@ -278,13 +290,13 @@ class _Tally:
 
     def add(self, item: Item, violations: list[Violation]) -> None:
         """Count an item and its violations."""
-        self.messages += 1
-        self.octets += len(item.data)
-        self.unreadable += bool(item.fault)
-        if any(violation.severity == "error" for violation in violations):
-            self.failed += 1
-        elif violations:
-            self.warned += 1
+        if item.is_other_protocol:
+            self.other_protocol += 1
+            return
+        if item.is_damage:
+            self.damaged += 1
+        else:
+            self._add_message(item, violations)
         for violation in violations:
             new = RuleCount(
                 violation.clause,
@@ -300,6 +312,20 @@ class _Tally:
         for rule in {violation.rule for violation in violations}:
             self.rules[rule].messages += 1
 
+    def _add_message(self, item: Item, violations: list[Violation]) -> None:
+        self.messages += 1
+        self.octets += len(item.data)
+        self.unreadable += bool(item.fault)
+        if any(violation.severity == "error" for violation in violations):
+            self.failed += 1
+        elif violations:
+            self.warned += 1
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether an input has errors, cannot be read, or has no message of AMQP 1.0."""
+        return self.failed + self.damaged > 0 or not self.messages
+
     def rows(self) -> list[tuple[str, RuleCount]]:
         """Return the violated rules: errors first, then by descending number of messages."""
         return sorted(
@@ -308,7 +334,16 @@ class _Tally:
         )
 
     def sentence(self) -> str:
-        """Return the counts of messages as a sentence."""
+        """Return the counts as a sentence."""
+        parts = [self._messages_text()]
+        if self.damaged:
+            places = plural(self.damaged, "damaged place")
+            parts.append(f"{places}, where messages may be missing")
+        if self.other_protocol:
+            parts.append(other_protocol_note(self.other_protocol, "checked"))
+        return "; ".join(parts)
+
+    def _messages_text(self) -> str:
         if self.sound == self.messages:
             return f"{plural(self.messages, 'message')}, no violations"
         parts = [f"{self.sound:,} sound"]
@@ -329,6 +364,8 @@ class _Tally:
             "warned": self.warned,
             "failed": self.failed,
             "unreadable": self.unreadable,
+            "damaged": self.damaged,
+            "other_protocol": self.other_protocol,
             "rules": {rule: attrs.asdict(row) for rule, row in self.rows()},
         }
 
@@ -344,6 +381,8 @@ class _Report:
 
     def add(self, item: Item, violations: list[Violation]) -> None:
         """Keep a message as an example if one of its rules has fewer than `_EXAMPLES_PER_RULE`."""
+        if item.is_other_protocol:
+            return
         if item.fault:
             if len(self._unreadable) < _MAX_UNREADABLE:
                 self._unreadable.append(item)
@@ -362,7 +401,7 @@ class _Report:
     def html(self, tally: _Tally) -> str:
         """Return the HTML page, which needs no other file."""
         from amqp10msg import pages
-        from amqp10msg.app.inspector.judging import UNREADABLE
+        from amqp10msg.app.inspector.judging import DAMAGED, UNREADABLE
         from amqp10msg.notation import parse_tree
         from amqp10msg.notation.html import annotated
         from amqp10msg.pages.reports import proportions, rule_rows
@@ -378,7 +417,7 @@ class _Report:
             [
                 (rule, attrs.evolve(row, clause=RULES[rule].clause) if rule in RULES else row)
                 for rule, row in tally.rows()
-                if rule != UNREADABLE
+                if rule not in {DAMAGED, UNREADABLE}
             ],
             tally.messages,
             lambda row: [("places", "n", f"{row.violations:,}"), ("first in", "", row.first)],
@@ -398,7 +437,7 @@ class _Report:
             bar=proportions(bar) if sum(count > 0 for _, count in bar) > 1 else "",
             rules=rules,
             unreadable=self._unreadable,
-            unread=tally.unreadable - len(self._unreadable),
+            unread=tally.unreadable + tally.damaged - len(self._unreadable),
             each=_EXAMPLES_PER_RULE,
             messages=annotated(trees, sources, max_octets=_MAX_SHOWN_BYTES),
             more=0,
@@ -416,6 +455,8 @@ def _page_counts(tally: _Tally) -> list[tuple[str, str, str]]:
         ("with only warnings", tally.warned, "warning"),
         ("with errors", tally.failed - tally.unreadable, "error"),
         ("not readable", tally.unreadable, "error"),
+        ("damaged places, where messages may be missing", tally.damaged, "error"),
+        ("of AMQP 0-9-1, not checked", tally.other_protocol, ""),
     )
     return [
         (name, f"{number:,}", kind)

@@ -20,6 +20,9 @@ from amqp10msg.wire.primitives import Symbol, ULong
 
 #: The rule id of the violation that represents an unreadable input.
 UNREADABLE = "unreadable-input"
+#: The rule id of the violation that represents a damaged place in a file, where messages may be
+#: missing. The error codes of jobs have the same names.
+DAMAGED = "damaged-file"
 # Descriptions of the archetypes that a composite may provide. The first one that matches is used.
 _ARCHETYPE_DESCRIPTIONS = {
     "outcome": "an outcome",
@@ -85,9 +88,16 @@ class Judged:
 
 
 def judge(item: Item, profile: str | Profile) -> list[Violation]:
-    """Return the violations of an item. If it has a fault, that is one `UNREADABLE` violation."""
+    """Return the violations of an item.
+
+    For an item with a fault, this is one violation of `UNREADABLE`, or `DAMAGED` for damage. A
+    message of another protocol violates no rule.
+    """
+    if item.is_other_protocol:
+        return []
     if item.fault:
-        return [Violation(UNREADABLE, "", "error", "", 0, item.fault)]
+        rule = DAMAGED if item.is_damage else UNREADABLE
+        return [Violation(rule, "", "error", "", 0, item.fault)]
     violations = validate(item.data, profile_of(profile))
     if violations and not SECTION_START.match(item.data):
         violations[0] = attrs.evolve(violations[0], text=item.explained(violations[0].text))

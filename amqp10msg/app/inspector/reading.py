@@ -36,6 +36,8 @@ from amqp10msg.wire.primitives import FORMAT_CODES
 
 #: `files.Record.protocol` of AMQP 0-9-1 messages.
 BASIC = "0-9-1"
+#: The fault of an AMQP 0-9-1 message that the reader was not to return.
+OTHER_PROTOCOL = "a message of AMQP 0-9-1: use amqp10msg translate --to 1.0"
 #: The fault of a binary input that should be hex or base64.
 NOT_TEXT = "this is not text"
 _NOT_HEX_OR_BASE64 = "neither hex nor base64"
@@ -63,6 +65,8 @@ class Item:
         frames: the bytes of the frames or the packet that contained the message; only for the first
             message in them.
         hint: what to check if the bytes cannot be decoded; may be empty.
+        is_other_protocol: whether `fault` only says that this is a sound message of AMQP 0-9-1,
+            which the reader was not to return.
     """
 
     source: str
@@ -73,6 +77,18 @@ class Item:
     record: files.Record | None = attrs.field(default=None, eq=False)
     frames: bytes = attrs.field(default=b"", eq=False, repr=False)
     hint: str = attrs.field(default="", eq=False, repr=False)
+    is_other_protocol: bool = attrs.field(default=False, eq=False, repr=False)
+
+    @property
+    def is_damage(self) -> bool:
+        """Whether this is a damaged place in a file, where messages may be missing.
+
+        The rest of an incomplete message is a message, and not only damage.
+        """
+        record = self.record
+        if record is None or not (record.ends or record.skips):
+            return False
+        return not (record.wire or record.content_header or record.payload)
 
     def explained(self, fault: str) -> str:
         """Return `fault` with `hint`, and the format as which the bytes are recognised, if any."""
@@ -189,12 +205,13 @@ class InputReader:
 
     def _item_of_record(self, name: str, number: int, record: files.Record) -> Item:
         name = f"{name} ({record.origin})" if record.origin else name
-        fault, data = record.fault, record.wire or b""
+        fault, data, is_other = record.fault, record.wire or b"", False
         if record.protocol == BASIC and record.content_header is not None:
             data = record.content_header + (record.payload or b"")
             if not self._basic and not fault:
-                fault = "a message of AMQP 0-9-1: use amqp10msg translate --to 1.0"
-        return Item(name, b"" if fault else data, fault, number, record.offset, record)
+                fault, is_other = OTHER_PROTOCOL, True
+        data = b"" if fault else data
+        return Item(name, data, fault, number, record.offset, record, is_other_protocol=is_other)
 
     def _read_all(self, stream: IO[bytes]) -> bytes:
         """Read the rest of a stream. Raises ValueError if it exceeds `max_size`."""
