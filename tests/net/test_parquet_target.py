@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import quote
 
 import attrs
 import pytest
@@ -21,6 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqp10msg import Message, Properties
+from amqp10msg.files import read as read_messages
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pika")
@@ -185,6 +189,25 @@ def test_parquet_files_are_not_a_source() -> None:
         asyncio.run(links.open_source(request))
     with pytest.raises(ValueError, match="can be a target only"):
         RouteSpec(source, "amqp://h/q")
+
+
+def test_refused_parquet_source_names_the_command_that_reads_it(tmp_path: Path) -> None:
+    wires = [Message(b"%d" % n).encode() for n in range(3)]
+    folder, lines = tmp_path / "a folder", tmp_path / "FILE.jsonl"
+    folder.mkdir()
+    pq.write_table(
+        pyarrow.table({"wire": pyarrow.array(wires, pyarrow.binary())}), folder / "1.parquet"
+    )
+    with pytest.raises(ValueError, match="target only") as refused:
+        RouteSpec(f"parquet:{quote(str(folder))}", "amqp://h/q")
+
+    command = re.search(r"amqp10msg (convert .*) \(", str(refused.value))
+    assert command is not None
+    arguments = shlex.split(command[1].replace("FILE.jsonl", str(lines)))
+    assert 0 == click_testing.CliRunner().invoke(main, arguments).exit_code
+
+    RouteSpec(f"file:{quote(str(lines))}", "amqp://h/q")
+    assert wires == [record.wire for record in read_messages(lines)]
 
 
 # URLs.

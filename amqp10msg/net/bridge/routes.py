@@ -15,7 +15,13 @@ import attrs
 from amqp10msg.net.bridge.management import Management, Queue, queues_of
 from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.ends.counts import basic_endpoint_of
-from amqp10msg.net.ends.urls import Endpoint, FileLimits, parse_urls, queue_address
+from amqp10msg.net.ends.urls import (
+    Endpoint,
+    FileLimits,
+    parquet_source_error,
+    parse_urls,
+    queue_address,
+)
 from amqp10msg.options import Option, options_of
 
 
@@ -59,7 +65,7 @@ class RouteSpec:
             _check_limits(self.target.parquet, self.options)
         source, target = self.source, self.target
         if source.parquet is not None:
-            raise ValueError(f"{source}: Parquet files can be a target only")
+            raise ValueError(parquet_source_error(source))
         if source.file is not None and target.file is not None:
             raise ValueError(f"{source}: source and target are both files; one must be a broker")
         if source.protocol == "0-9-1" and not source.queue and source.file is None:

@@ -41,7 +41,7 @@ from amqp10msg.net.ends.terms import (
     SourceRequest,
     TargetRequest,
 )
-from amqp10msg.net.ends.urls import Endpoint, FileLimits
+from amqp10msg.net.ends.urls import Endpoint, FileLimits, parquet_source_error
 from amqp10msg.net.ends.wire import ConnectionPool
 from amqp10msg.private_files import PRIVATE
 from amqp10msg.sections.parts import scan
@@ -394,4 +394,4 @@ async def open_target(request: TargetRequest) -> ParquetTarget:
 
 async def open_source(request: SourceRequest) -> NoReturn:
     """Raise LinkError: Parquet files can be a target only."""
-    raise LinkError(f"{request.endpoint}: Parquet files can be a target only", permanent=True)
+    raise LinkError(parquet_source_error(request.endpoint), permanent=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
@@ -459,6 +460,15 @@ def _parse_parquet(parts: SplitResult) -> Endpoint:
         name, allowed = min(query), "rows, octets, seconds"
         raise ValueError(f"{name[:40]!r} is not a parameter of Parquet files: use {allowed}")
     return Endpoint("1.0", "", 0, file=path, parquet=FileLimits(**limits))  # type: ignore[arg-type]
+
+
+def parquet_source_error(endpoint: Endpoint) -> str:
+    """Return why a folder of Parquet files cannot be a source, and which command reads it."""
+    return (
+        f"{endpoint}: Parquet files can be a target only; to send their messages, write them with "
+        f"amqp10msg convert --out jsonl -o FILE.jsonl {shlex.quote(endpoint.file or '')} (for AMQP "
+        "0-9-1, with amqp10msg translate --to 1.0), and use file:FILE.jsonl as the source"
+    )
 
 
 def _path_of(parts: SplitResult) -> str:
