@@ -27,6 +27,7 @@ from amqp10msg.pages.reports import (
     table,
 )
 from amqp10msg.validation import Violation, validate
+from amqp10msg.wire.text import plural
 
 # The maximum numbers of bars in a chart, and of labels on its horizontal axis.
 _MAX_BARS = 120
@@ -208,11 +209,14 @@ def _hours_part(stats: Stats) -> Part:
         Bar(count, label, label if index in ticks else "")
         for index, (count, label) in enumerate(zip(counts, labels, strict=True))
     ]
+    further = ""
+    if stats.further_hours:
+        further = f" {plural(stats.further_hours, 'message')} of further hours not shown."
     if len(bars) == 1:
         note = f"All messages are from the hour that begins at {labels[0]}, UTC."
-        return Part("Messages over time", note)
+        return Part("Messages over time", note + further)
     unit = "an hour" if step == 1 else f"in {step:,} hours"
-    note = f"Messages {unit}, by UTC."
+    note = f"Messages {unit}, by UTC.{further}"
     return Part("Messages over time", note, _column_charts(bars, note))
 
 

@@ -16,8 +16,8 @@ from amqp10msg.validation.rules import RuleCount
 #: The map sections of which a job counts keys and types of values.
 MAPS = ("application_properties", "message_annotations", "delivery_annotations", "footer")
 # Limits on the memory of counts: the number of keys per map section, or of losses, that are counted
-# separately, and the number of hours. Further keys are counted together, under `_KEY_FOR_FURTHER`;
-# further hours are not counted.
+# separately, and the number of hours. Further keys and hours are counted together, under
+# `_KEY_FOR_FURTHER`.
 _MAX_KEYS = 10_000
 _MAX_HOURS = 100_000
 _KEY_FOR_FURTHER = "(others)"
@@ -65,6 +65,7 @@ class Stats:
             length of 128 to 255 is 8.
         hours: {hours since the Unix epoch: number of messages}, by capture time. Jobs that decode
             the creation-time count messages without a capture time by it.
+        further_hours: the number of messages in further hours, if there are more than 100,000.
         types: {section: {key: {AMQP type of the value: number of messages}}}.
         losses: {(path, action): number of values that translations changed or lost}.
         reasons: {(path, action): (recoverable, reason)} of the losses. If their severity differs,
@@ -78,6 +79,7 @@ class Stats:
     rules: dict[str, RuleCount] = attrs.field(factory=dict)
     sizes: Counter[int] = attrs.field(factory=Counter)
     hours: Counter[int] = attrs.field(factory=Counter)
+    further_hours: int = attrs.field(default=0, kw_only=True)
     types: dict[str, dict[str, Counter[str]]] = attrs.field(factory=dict)
     losses: Counter[tuple[str, str]] = attrs.field(factory=Counter)
     reasons: dict[tuple[str, str], tuple[bool, str]] = attrs.field(factory=dict)
@@ -138,6 +140,8 @@ class Stats:
     def _add_hour(self, hour: int, count: int) -> None:
         if hour in self.hours or len(self.hours) < _MAX_HOURS:
             self.hours[hour] += count
+        else:
+            self.further_hours += count
 
     def add_types(self, section: str, array: Any) -> None:
         """Count the keys, and the types of values, in an array of map sections."""
@@ -173,6 +177,7 @@ class Stats:
         self.sizes += other.sizes
         for hour, count in other.hours.items():
             self._add_hour(hour, count)
+        self.further_hours += other.further_hours
         for section, keys in other.types.items():
             for key, types in keys.items():
                 for name, count in types.items():
@@ -256,6 +261,9 @@ class Stats:
             ValueError: `content` is not such an object; the error names the invalid field.
         """
         fields = _ObjectReader("counts of a job", content)
+        hours = fields.nested("hours")
+        further_hours = hours.count(_KEY_FOR_FURTHER) if _KEY_FOR_FURTHER in hours.content else 0
+        hours.content = {k: n for k, n in hours.content.items() if k != _KEY_FOR_FURTHER}
         losses = [_ObjectReader("losses", row) for row in fields.list("losses")]
         pairs = [(row.text("path"), row.text("action")) for row in losses]
         return cls(
@@ -264,8 +272,8 @@ class Stats:
             fields.count("quarantined"),
             fields.count("skipped"),
             {code: _parse_rule(row) for code, row in fields.map("rules").items()},
-            fields.numbered("sizes"),
-            fields.numbered("hours"),
+            fields.nested("sizes").numbered(),
+            hours.numbered(),
             {
                 section: {key: _ObjectReader(key, types).counts() for key, types in keys.items()}
                 for section, keys in fields.maps("types")
@@ -276,6 +284,7 @@ class Stats:
                 for pair, row in zip(pairs, losses, strict=True)
                 if "reason" in row.content
             },
+            further_hours=further_hours,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -296,7 +305,8 @@ class Stats:
                 for code, row in sorted(self.rules.items())
             },
             "sizes": {str(bits): n for bits, n in sorted(self.sizes.items())},
-            "hours": {str(hour): n for hour, n in sorted(self.hours.items())},
+            "hours": {str(hour): n for hour, n in sorted(self.hours.items())}
+            | ({_KEY_FOR_FURTHER: self.further_hours} if self.further_hours else {}),
             "types": {s: {k: dict(t) for k, t in keys.items()} for s, keys in self.types.items()},
             "losses": [
                 {"path": path, "action": action, "messages": n, **self._reason_json(path, action)}
@@ -374,11 +384,11 @@ class _ObjectReader:
 
     def map(self, key: str) -> dict[str, Any]:
         """Return a field that must be an object."""
-        return _ObjectReader(key, self.content.get(key)).content
+        return self.nested(key).content
 
     def maps(self, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the keys and values of a field that is an object of objects."""
-        outer = _ObjectReader(key, self.content.get(key))
+        outer = self.nested(key)
         for name in outer.content:
             yield name, outer.map(name)
 
@@ -386,10 +396,14 @@ class _ObjectReader:
         """Return the object itself as {key: count}."""
         return Counter({key: self.count(key) for key in self.content})
 
-    def numbered(self, key: str) -> Counter[int]:
-        """Return a field as {number: count}. In JSON, the numbers are strings."""
-        counts = _ObjectReader(key, self.content.get(key)).counts()
+    def nested(self, key: str) -> _ObjectReader:
+        """Return a reader of a field that must be an object."""
+        return _ObjectReader(key, self.content.get(key))
+
+    def numbered(self) -> Counter[int]:
+        """Return the object itself as {number: count}. In JSON, the numbers are strings."""
+        counts = self.counts()
         try:
             return Counter({int(number): count for number, count in counts.items()})
         except ValueError:
-            raise self._error(f"has a key in {key!r} that is not a number") from None
+            raise self._error("has a key that is not a number") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow")
 
 from amqp10msg import Message  # noqa: E402
-from amqp10msg.jobs import Job, Run, Stats, examples_of, page, run  # noqa: E402
+from amqp10msg.jobs import Job, Run, Stats, _stats, examples_of, page, run  # noqa: E402
 from amqp10msg.pages.reports import Bar, columns  # noqa: E402
 from amqp10msg.validation import RULES  # noqa: E402
 from amqp10msg.validation.rules import RuleCount  # noqa: E402
@@ -175,6 +176,28 @@ def test_examples_are_the_first_per_code(tmp_path: Path) -> None:
     assert 3 == len(found)
     assert [octets[1], octets[3]] == cut
     assert [] == examples_of(tmp_path / "out", Stats(), 2)
+
+
+@given(st.lists(st.integers(0, 12), max_size=60), st.integers(0, 60))
+def test_messages_of_further_hours_are_counted_together(hours: list[int], split: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_stats, "_MAX_HOURS", 5)
+        parts = []
+        for part in (hours[:split], hours[split:]):
+            parts.append(Stats())
+            parts[-1].add_times(pa.array([hour * 3_600_000_000 for hour in part], pa.int64()))
+        total = Stats()
+        for counts in parts:
+            total.add(counts)
+
+    assert len(hours) == total.hours.total() + total.further_hours
+    assert len(total.hours) <= 5
+    assert bool(total.further_hours) == (len({*hours}) > 5)
+    assert total == Stats.from_json(json.loads(json.dumps(total.as_json())))
+    assert total.further_hours == total.as_json()["hours"].get("(others)", 0)
+    if total.further_hours:
+        assert f"{total.further_hours} message" in shown(total).text
+        assert "of further hours not shown" in shown(total).text
 
 
 def test_out_of_range_times_are_shown() -> None:
