@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import uuid
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,11 @@ pytest.importorskip("pika")
 from amqp10msg import Message, Properties  # noqa: E402
 from amqp10msg.app.cli import main  # noqa: E402
 from amqp10msg.basic import BasicProperties, encode_content_header  # noqa: E402
-from amqp10msg.net.bridge.records import identity_of  # noqa: E402
-from amqp10msg.net.ends.terms import SourceDelivery  # noqa: E402
+from amqp10msg.net.bridge import RouteOptions, parse_url  # noqa: E402
+from amqp10msg.net.bridge.context import RouteContext  # noqa: E402
+from amqp10msg.net.ends.contents import id_fields, identity_of  # noqa: E402
+from amqp10msg.net.ends.files import line_of  # noqa: E402
+from amqp10msg.net.ends.terms import Outcome, Oversized, SourceDelivery  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 from amqp10msg.wire.primitives import ULong  # noqa: E402
 from tests.bridging import Refusing, between, bodies, numbered, quarantined  # noqa: E402
@@ -111,3 +115,55 @@ def test_identities_are_equal_only_for_the_same_type_and_value(first: Any, secon
     assert [one in ("", b"") for one in (first, second)] == [one is None for one in found]
     if None not in found:
         assert (found[0] == found[1]) == (type(first) is type(second) and first == second)
+
+
+@given(IDS, st.integers(0, 60))
+def test_id_fields_name_the_id_of_sound_and_damaged_messages(message_id: Any, cut: int) -> None:
+    octets = Message(bytes(100), properties=Properties(message_id=message_id)).encode()
+    sound, damaged = SourceDelivery(octets), SourceDelivery(octets[: len(octets) - cut])
+
+    identity = identity_of(sound)
+    type_name, _, text = (identity or "").partition(":")
+    expected = {"message_id": text, "message_id_type": type_name} if identity else {}
+    assert expected == id_fields(sound) == id_fields(damaged)
+
+
+@given(st.binary(max_size=60), st.booleans(), st.text(max_size=5))
+def test_id_fields_of_any_bytes(octets: bytes, basic: bool, fault: str) -> None:
+    delivery = SourceDelivery(octets, octets if basic else None, fault=fault)
+
+    fields = id_fields(delivery)
+
+    assert [*fields] in ([], ["message_id", "message_id_type"])
+    assert not (fault and fields)
+
+
+def test_id_fields_of_a_large_message(tmp_path: Path) -> None:
+    large = Oversized(tmp_path / "large", 1 << 30)
+    large.extend(Message(bytes(100_000), properties=Properties(message_id=ULong(7))).encode())
+    delivery = SourceDelivery(b"", large=large)
+    outcome = Outcome("too-large", "", "", final=True)
+
+    line = json.loads(line_of(delivery, outcome, {"route": "r"}, tmp_path))
+
+    assert ("7", "ulong") == (line["message_id"], line["message_id_type"])
+    assert {"message_id": "7", "message_id_type": "ulong"} == id_fields(delivery)
+    assert b"" == large.beginning(10)
+
+
+def test_quarantine_and_log_name_the_message_id(caplog: pytest.LogCaptureFixture) -> None:
+    octets = Message(b"x", properties=Properties(message_id="m-1", content_type="text/plain"))
+    damaged = octets.encode()[:-1]
+    logger = logging.getLogger("amqp10msg.test")
+    context = RouteContext(
+        "r", parse_url("amqp://h/a"), parse_url("amqp://h/b"), RouteOptions(), logger
+    )
+
+    long_id = Message(b"x", properties=Properties(message_id="m" * 1000)).encode()
+    for wire in (damaged, long_id):
+        context.log_message("message-quarantine", logging.WARNING, SourceDelivery(wire), why="w")
+
+    first, second = (record.__dict__["fields"] for record in caplog.records)
+    assert ("m-1", "string") == (first["message_id"], first["message_id_type"])
+    assert "message_id=m-1 message_id_type=string" in caplog.messages[0]
+    assert 201 == len(second["message_id"])

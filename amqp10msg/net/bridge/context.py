@@ -11,9 +11,15 @@ from amqp10msg.net.bridge.lifecycle import Lifecycle
 from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.unsettled import Unsettled
+from amqp10msg.net.ends.contents import id_fields
+from amqp10msg.net.ends.terms import SourceDelivery
 from amqp10msg.net.ends.urls import Endpoint
 from amqp10msg.net.ends.wire import ConnectionPools
+from amqp10msg.wire.reprs import shortened
 from amqp10msg.wire.text import printable
+
+# The maximum length of a message-id in a log, in characters.
+_MAX_ID_LENGTH = 200
 
 
 def log_event(logger: logging.Logger, event: str, level: int, **fields: Any) -> None:
@@ -59,3 +65,9 @@ class RouteContext:
     def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
         """Log an event with the name of the route."""
         log_event(self.logger, event, level, route=self.name, **fields)
+
+    def log_message(self, event: str, level: int, delivery: SourceDelivery, **fields: Any) -> None:
+        """Log an event of a message, with its size and, if they can be read, its id and type."""
+        ids = {name: shortened(text, _MAX_ID_LENGTH) for name, text in id_fields(delivery).items()}
+        size = delivery.size if delivery.large is None else len(delivery.large)
+        self.log(event, level, size=size, **ids, **fields)

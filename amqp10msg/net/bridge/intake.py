@@ -155,7 +155,7 @@ class Intake:
             # would deliver it again.
             self._context.statistics.left += 1
             text = f"{large.folder} holds {options.max_large} bytes at most (max-large)"
-            self._context.log("message-left", logging.ERROR, size=len(large), why=text)
+            self._context.log_message("message-left", logging.ERROR, delivery, why=text)
             large.discard()
             self._context.unsettled.to_release.append(delivery)
             return

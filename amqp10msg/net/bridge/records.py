@@ -18,17 +18,14 @@ from typing import Any
 import attrs
 
 from amqp10msg.atomic_files import lock
-from amqp10msg.basic import decode_content_header
 from amqp10msg.net.bridge.fingerprints import Fingerprint, fingerprint_of
 from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.unsettled import Finished
-from amqp10msg.net.ends.contents import id_of_message, id_of_properties, position_of
+from amqp10msg.net.ends.contents import identity_of, position_of
 from amqp10msg.net.ends.files import Quarantine
 from amqp10msg.net.ends.terms import SourceDelivery
 from amqp10msg.net.ends.urls import Endpoint
 from amqp10msg.private_files import PRIVATE, create_private
-from amqp10msg.sections.parts import scan
-from amqp10msg.wire.errors import AmqpError
 
 #: Errors that sqlite3 raises for a file that cannot be used. UnicodeDecodeError occurs if sqlite3
 #: cannot decode the error text, because it quotes a damaged schema.
@@ -99,20 +96,6 @@ CREATE TABLE IF NOT EXISTS accepted (
 """
 #: Maximum size in bytes of a message-id that is stored itself; of a larger one, the hash is stored.
 _MAX_STORED_ID = 64
-
-
-def identity_of(delivery: SourceDelivery) -> str | None:
-    """Return the message-id of a delivery with its type, to find duplicates.
-
-    Return None if there is no message-id or the message cannot be decoded. Equal messages without
-    a message-id are not duplicates: the sender may have intended to send both.
-    """
-    try:
-        if delivery.content_header is not None:
-            return id_of_properties(decode_content_header(delivery.content_header).properties)
-        return id_of_message(scan(delivery.octets))
-    except AmqpError:
-        return None
 
 
 class Ledger:

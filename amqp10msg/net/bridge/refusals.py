@@ -229,8 +229,8 @@ class Refusals:
             f"the target refused the message {delivery.tries} times ({refusal}), and {accepted}: "
             f"the message may be too large for it; raise the target's limit, or {advice}"
         )
-        self._context.log(
-            "message-stuck", logging.WARNING, size=delivery.size, reason=outcome.kind, why=why
+        self._context.log_message(
+            "message-stuck", logging.WARNING, delivery, reason=outcome.kind, why=why
         )
 
     def _settle_quarantined(self, delivery: SourceDelivery, outcome: Outcome) -> None:

@@ -131,4 +131,4 @@ class Settlement:
     def log_refused(self, action: str, delivery: SourceDelivery, outcome: Outcome) -> None:
         """Log the action for a refused message, and the reason of the refusal."""
         fields = {"reason": outcome.kind, "why": outcome.description or outcome.condition}
-        self._context.log(f"message-{action}", logging.WARNING, size=delivery.size, **fields)
+        self._context.log_message(f"message-{action}", logging.WARNING, delivery, **fields)

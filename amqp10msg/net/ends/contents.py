@@ -9,6 +9,7 @@ from typing import Any
 
 from amqp10msg.basic import BasicProperties, decode_content_header
 from amqp10msg.brokers import STREAM_OFFSET
+from amqp10msg.message import Message
 from amqp10msg.net.ends.terms import SourceDelivery
 from amqp10msg.sections import Header
 from amqp10msg.sections.parts import Scan, scan
@@ -24,6 +25,8 @@ _CODE_OFFSET, _SIZE_OFFSET = len(_HEADER_DESCRIPTOR), len(_HEADER_DESCRIPTOR) + 
 #: The largest position of a message. The position after it must fit into SQLite's 64-bit signed
 #: integers.
 _MAX_POSITION = (1 << 63) - 2
+#: Size in bytes of the beginning of a large message in which its message-id is searched.
+_MAX_BEGINNING = 1 << 16
 #: Names of the AMQP types of a message-id (Part 3, 3.2.11), by Python type.
 _ID_TYPES = {str: "string", bytes: "binary", uuid.UUID: "uuid", ULong: "ulong"}
 
@@ -78,11 +81,15 @@ def id_of_message(parts: Scan) -> str | None:
     string or binary instead of omitting the field, so it does not identify a message.
     """
     properties = parts.section("properties")
-    message_id = None if properties is None else properties.message_id
-    if message_id is None or message_id in ("", b""):
+    return None if properties is None else _id_text(properties.message_id)
+
+
+def _id_text(message_id: Any) -> str | None:
+    """Return a message-id with its type; None if it is missing, empty, or of an invalid type."""
+    type_name = _ID_TYPES.get(type(message_id))
+    if type_name is None or message_id in ("", b""):
         return None
-    id_text = message_id.hex() if isinstance(message_id, bytes) else str(message_id)
-    return f"{_ID_TYPES[type(message_id)]}:{id_text}"
+    return f"{type_name}:{message_id.hex() if type_name == 'binary' else message_id}"
 
 
 def id_of_properties(properties: BasicProperties) -> str | None:
@@ -95,3 +102,44 @@ def id_of_properties(properties: BasicProperties) -> str | None:
     except UnicodeEncodeError:  # the text has surrogates for bytes that are not UTF-8
         return f"octets:{text.encode('utf-8', 'surrogateescape').hex()}"
     return f"string:{text}"
+
+
+def identity_of(delivery: SourceDelivery) -> str | None:
+    """Return the message-id of a delivery with its type, to find duplicates.
+
+    Return None if there is no message-id or the message cannot be decoded. Equal messages without
+    a message-id are not duplicates: the sender may have intended to send both.
+    """
+    try:
+        if delivery.content_header is not None:
+            return id_of_properties(decode_content_header(delivery.content_header).properties)
+        return id_of_message(scan(delivery.octets))
+    except AmqpError:
+        return None
+
+
+def id_fields(delivery: SourceDelivery) -> dict[str, str]:
+    """Return the message-id of a delivery for people, as ``message_id`` and ``message_id_type``.
+
+    Unlike `identity_of`, it is also read from a damaged message, if its properties are readable,
+    and from the beginning of a message that is too large for memory. A binary is hexadecimal; the
+    type ``octets`` is a text of 0-9-1 that is not UTF-8, also hexadecimal. Without a message-id,
+    the result is empty.
+    """
+    if delivery.id_fields is None:
+        identity = None if delivery.fault else identity_of(delivery)
+        if identity is None and delivery.content_header is None and not delivery.fault:
+            identity = _readable_id(delivery)
+        type_name, _, text = (identity or "").partition(":")
+        delivery.id_fields = {"message_id": text, "message_id_type": type_name} if identity else {}
+    return delivery.id_fields
+
+
+def _readable_id(delivery: SourceDelivery) -> str | None:
+    """Return the message-id of a damaged or large 1.0 message, with its type, or None."""
+    octets = delivery.octets if delivery.large is None else delivery.large.beginning(_MAX_BEGINNING)
+    try:
+        properties: Any = Message.decode(octets, strict=False).properties
+    except AmqpError:
+        return None
+    return _id_text(getattr(properties, "message_id", None))

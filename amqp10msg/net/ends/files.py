@@ -19,6 +19,7 @@ from typing import Any
 from amqp10msg.atomic_files import lock, sync_folder
 from amqp10msg.files.text import parse_json
 from amqp10msg.message import Message
+from amqp10msg.net.ends.contents import id_fields
 from amqp10msg.net.ends.entries import (
     SKIPPABLE_FILE_ERRORS,
     Entry,
@@ -124,6 +125,7 @@ def line_of(
         "condition": outcome.condition,
         "description": outcome.description,
         "redelivered": delivery.redelivered,
+        **id_fields(delivery),
         **content_of(delivery),
     }
     if delivery.large is not None:

@@ -73,6 +73,14 @@ class Oversized:
                 raise
             self.on_fault(error)
 
+    def beginning(self, size: int) -> bytes:
+        """Return at most the first `size` bytes; no bytes after `keep` or `discard`."""
+        if self._file.closed:
+            return b""
+        with self._name_folder_in_errors():
+            self._file.flush()
+            return os.pread(self._file.fileno(), size, 0)
+
     def keep(self) -> Path:
         """Make the file permanent, and return its path. Nothing can be appended afterwards."""
         path = self.folder / f"{uuid.uuid4()}.bin"
@@ -141,6 +149,7 @@ class SourceDelivery:
         first_refused_at: time of the first refusal, on the same clock; 0.0 without a refusal.
         reported_stuck: whether the log reports that the target keeps refusing the message.
         identity: the message-id with its type, if the route removes duplicates; otherwise None.
+        id_fields: the result of `contents.id_fields`; None before its first call.
         size: size of the message in bytes, without `large`.
     """
 
@@ -165,6 +174,7 @@ class SourceDelivery:
     first_refused_at: float = 0.0
     reported_stuck: bool = False
     identity: str | None = None
+    id_fields: dict[str, str] | None = None
     size: int = attrs.field(init=False)
 
     @size.default
