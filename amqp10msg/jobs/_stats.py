@@ -65,6 +65,9 @@ class Stats:
             length of 128 to 255 is 8.
         hours: {hours since the Unix epoch: number of messages}, by capture time. Jobs that decode
             the creation-time count messages without a capture time by it.
+        left_out: the number of messages that the options ``protocol``, ``address``, ``since``,
+            ``until`` and ``selector`` left out; they are not in the other counts. A job on a
+            DataFrame counts none, because Spark applies these options before the job.
         further_hours: the number of messages in further hours, if there are more than 100,000.
         types: {section: {key: {AMQP type of the value: number of messages}}}.
         losses: {(path, action): number of values that translations changed or lost}.
@@ -79,6 +82,7 @@ class Stats:
     rules: dict[str, RuleCount] = attrs.field(factory=dict)
     sizes: Counter[int] = attrs.field(factory=Counter)
     hours: Counter[int] = attrs.field(factory=Counter)
+    left_out: int = attrs.field(default=0, kw_only=True)
     further_hours: int = attrs.field(default=0, kw_only=True)
     types: dict[str, dict[str, Counter[str]]] = attrs.field(factory=dict)
     losses: Counter[tuple[str, str]] = attrs.field(factory=Counter)
@@ -104,6 +108,8 @@ class Stats:
             ("quarantined", self.errors, ""),
             ("skipped", self.skipped, "rows without a message"),
         ]
+        if self.left_out:
+            rows.append(("left out", self.left_out, "messages that the filters did not select"))
         rows += [(f"  {code}", row.messages, row.text) for code, row in self.rules_by_frequency()]
         rows += [
             (f"  {path} {action}", count, reason) for path, action, count, reason in self.lost()
@@ -172,6 +178,7 @@ class Stats:
         self.octets += other.octets
         self.errors += other.errors
         self.skipped += other.skipped
+        self.left_out += other.left_out
         for code, row in other.rules.items():
             self.add_error(code, row)
         self.sizes += other.sizes
@@ -284,6 +291,7 @@ class Stats:
                 for pair, row in zip(pairs, losses, strict=True)
                 if "reason" in row.content
             },
+            left_out=fields.count("left_out") if "left_out" in fields.content else 0,
             further_hours=further_hours,
         )
 
@@ -295,6 +303,7 @@ class Stats:
             "good": self.good,
             "quarantined": self.errors,
             "skipped": self.skipped,
+            "left_out": self.left_out,
             "rules": {
                 code: {
                     "clause": row.clause,

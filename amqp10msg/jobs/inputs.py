@@ -413,12 +413,15 @@ class Reading:
             )
 
     def batches(
-        self, part: Part, guard: Callable[[Part], AbstractContextManager[Any]] = nullcontext
+        self,
+        part: Part,
+        guard: Callable[[Part], AbstractContextManager[Any]] = nullcontext,
+        on_left_out: Callable[[int], None] = lambda _count: None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a part: the columns of `MESSAGES`, or of `table` for Parquet.
 
         Each range is read inside the context manager that `guard` returns, which can add the path
-        to errors.
+        to errors. `on_left_out` is called with numbers of messages that do not pass the filters.
 
         Raises:
             ReplacedError: a file was replaced after it was split into ranges. The batches that were
@@ -429,10 +432,12 @@ class Reading:
                 is_local_whole_file = not item.identity and not stores.is_url(item.path)
                 state_before = stores.state_of(item.path) if is_local_whole_file else None
                 if self.table is None:
-                    yield from self._range_batches(item)
+                    yield from self._range_batches(item, on_left_out)
                 else:
                     batches = self._within_max_size(parquet.batches(item, self.table, self.limits))
-                    yield from batches if self.filters == Filters() else self._admitted(batches)
+                    if self.filters != Filters():
+                        batches = self._admitted(batches, on_left_out)
+                    yield from batches
                 if item.identity:
                     # Raise an error if the file was replaced: the output would mix rows of the old
                     # and the new file.
@@ -463,7 +468,9 @@ class Reading:
                 is_large = exceeds if is_large is None else pc.or_(is_large, exceeds)
         return is_large
 
-    def _admitted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _admitted(
+        self, batches: Iterable[pa.RecordBatch], on_left_out: Callable[[int], None]
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of Parquet input that pass the filters, as batches."""
         for batch in batches:
             if parquet.FAULT in batch.schema.names:
@@ -473,23 +480,29 @@ class Reading:
             records = records_of_batch(batch.select(used), 0, self.column, self.max_size)
             # The job itself decides about rows without a message.
             mask = [record is None or self.filters.admits(record) for record in records]
+            on_left_out(mask.count(False))
             if any(mask):
                 yield batch.filter(pa.array(mask, pa.bool_()))
 
-    def _range_batches(self, part: files.Range) -> Iterator[pa.RecordBatch]:
+    def _range_batches(
+        self, part: files.Range, on_left_out: Callable[[int], None]
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the records in a range of a message file that pass the filters, as batches."""
         rows: list[tuple[Any, ...]] = []
         size = 0
         source = readable(part.path)
         records = self._read_records(part)
-        if self.filters != Filters():
-            records = filter(self.filters.admits, records)
+        has_filters, left_out = self.filters != Filters(), 0
         for record in records:
+            if has_filters and not self.filters.admits(record):
+                left_out += 1
+                continue
             rows.append((source, *_record_values(record), _marked_fault(record)))
             size += len(record.wire or b"") + len(record.payload or b"")
             if len(rows) >= _BATCH_ROWS or size >= _BATCH_BYTES:
                 yield _batch_of_rows(rows)
                 rows, size = [], 0
+        on_left_out(left_out)
         if rows:
             yield _batch_of_rows(rows)
 

@@ -291,8 +291,10 @@ class Work:
         reading = attrs.evolve(
             Reading.from_options(self.options), table=self.table, column=self.job.column
         )
-        batches = reading.batches(part, _as_job_error)
+        left_out: list[int] = []
+        batches = reading.batches(part, _as_job_error, left_out.append)
         result = self.output.write(number, attempt, batches, self.job)
+        result.stats.left_out = sum(left_out)
         self.output.save_result(number, result)
         return result
 

@@ -327,6 +327,67 @@ def test_property_key_is_shown_unchanged(tmp_path: Path, key: str) -> None:
     assert f"application-properties[{key}]" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "options, good",
+    [
+        (["--selector", "tenant = 'a'"], 3),
+        (["--selector", "tenant = 'z'"], 0),
+        (["--protocol", "1.0"], 6),
+        (["--protocol", "0-9-1"], 0),
+        (["--address", "nowhere"], 0),
+        (["--since", "2026-01-31T12:00:00Z"], 0),
+        (["--until", "2026-01-31T12:00:00Z"], 0),
+    ],
+)
+def test_filters_leave_messages_out_and_count_them(
+    source: Path, tmp_path: Path, engine: str, options: list[str], good: int
+) -> None:
+    damaged = 0 if "--protocol" in options or "--selector" not in options else 1
+
+    result = run("decode", "--engine", engine, "--json", *options, source, tmp_path / "out")
+
+    counts = json.loads(result.stdout.splitlines()[-1])
+    # A message that cannot be decoded passes the selector, so that it is in the quarantine.
+    assert good + damaged == counts["messages"]
+    assert 6 == counts["messages"] + counts["left_out"]
+    if not counts["messages"]:
+        assert "the filters select no message of the input" == counts["failure"]
+    page = Page((tmp_path / "out" / "_report.html").read_text()).text
+    assert ("messages left out" in page) == bool(counts["left_out"])
+
+
+def test_filters_of_a_capture(tmp_path: Path) -> None:
+    capture = ROOT / "tests" / "vectors" / "capture.pcap"
+    how = ("decode", "--engine", "local", capture)
+    whole = run(*how, tmp_path / "whole")
+    selected = run(*how, tmp_path / "some", "--protocol", "1.0")
+    addressed = run(*how, tmp_path / "two", "--protocol", "1.0", "--address", "/queues/orders")
+    invalid = run(*how, tmp_path / "no", "--since", "yesterday")
+
+    assert (1, 0, 0, 2) == tuple(
+        result.exit_code for result in (whole, selected, addressed, invalid)
+    )
+    assert "8 messages: 8 good, 4 left out" in selected.stdout
+    assert "left out" in addressed.stdout
+    assert "left out" not in whole.stdout
+    assert "since must be an ISO 8601 time" in " ".join(invalid.stderr.split())
+    assert not (tmp_path / "no").exists()
+
+
+def test_filters_of_parquet_count_rows(tmp_path: Path) -> None:
+    times = pa.array([0, 10**15, 10**15 + 1, None], pa.timestamp("us", "UTC"))
+    table = pa.table({"wire": [SOUND] * 4, "time": times})
+    pq.write_table(table, tmp_path / "in.parquet")
+
+    result = run(
+        *("validate", "--engine", "local", "--json", "--since", "2000-01-01T00:00:00Z"),
+        *(tmp_path / "in.parquet", tmp_path / "out"),
+    )
+
+    counts = json.loads(result.stdout)
+    assert (0, 2, 2) == (result.exit_code, counts["messages"], counts["left_out"])
+
+
 def test_the_help_names_all_forms_of_files() -> None:
     shown = " ".join(run("decode", "--help").stdout.split())
     _, _, listed = shown.partition("guessed by default. One of ")

@@ -86,6 +86,30 @@ class _OutputFolder(click.Path):
         return text if is_url(text) else Path(text)
 
 
+# The options that select messages. Their names are those of the options of `jobs.run`.
+_FILTER_OPTIONS = (
+    click.option(
+        "--protocol",
+        type=click.Choice(["1.0", "0-9-1"]),
+        help="Read only messages of this protocol. These options are applied before the job; the "
+        "report counts all other messages as left out. Unreadable messages are never left out.",
+    ),
+    click.option("--address", help="Read only messages of links with this address."),
+    click.option(
+        "--since",
+        metavar="TIME",
+        help="Read only messages captured at this time or later, such as 2026-01-31T12:00:00Z.",
+    ),
+    click.option("--until", metavar="TIME", help="Read only messages captured before this time."),
+    click.option(
+        "--selector",
+        help="Read only messages of AMQP 1.0 that pass this JMS message selector, and all of "
+        "0-9-1: tenant = 'acme'.",
+    ),
+)
+_FILTER_NAMES = ("protocol", "address", "since", "until", "selector")
+
+
 def _job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the arguments and options that all jobs share."""
     for decorate in reversed(
@@ -110,6 +134,7 @@ def _job_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--memory", help="The memory of the Spark driver; 1g by default."),
             format_option("-f", "--format", formats=file_formats, show_default="auto"),
             declared_options(JobOptions, only=("column",)),
+            *_FILTER_OPTIONS,
             click.option(
                 "--max-quarantine",
                 show_default="1%, and 0 for validate",
@@ -277,7 +302,9 @@ def _run(
         job = jobs.Job.of(kind, JobOptions(**options))
     except (OSError, UnicodeError) as error:
         raise rules_error(error) from None
-    task = _JobArguments(source, output, job, overwrite, color)
+    filters = {name: values.pop(name) for name in _FILTER_NAMES}
+    filters = {name: value for name, value in filters.items() if value is not None}
+    task = _JobArguments(source, output, job, overwrite, color, filters)
     run, stats = _run_on_engine(task, **values)
     reason = _failure(stats, str(output), max_quarantine)
     failed = bool(reason)
@@ -311,7 +338,7 @@ def _failure(stats: Any, output: str, max_quarantine: str) -> str:
     from amqp10msg.jobs import DAMAGED
 
     if not stats.rows:
-        return f"{_STATUS_1}the input contains no messages"
+        return f"{_STATUS_1}{_no_messages_text(stats)}"
     reasons = []
     if DAMAGED in stats.rules:
         count = plural(stats.rules[DAMAGED].messages, "damaged file")
@@ -324,6 +351,13 @@ def _failure(stats: Any, output: str, max_quarantine: str) -> str:
     if stats.lost_for_good:
         reasons.append(f"{plural(stats.lost_for_good, 'value')} of senders lost for good")
     return f"{_STATUS_1}{'; '.join(reasons)}" if reasons else ""
+
+
+def _no_messages_text(stats: Any) -> str:
+    """Return why a job has processed no messages."""
+    if stats.left_out:
+        return "the filters select no message of the input"
+    return "the input contains no messages"
 
 
 def _output_exists(output: Path | str) -> bool:
@@ -415,8 +449,10 @@ def show_summary(
         words.append(f"{stats.errors:,} in {safe(f'{run.output}/quarantine')}")
     if stats.skipped:
         words.append(f"{plural(stats.skipped, 'row')} without a message")
+    if stats.left_out:
+        words.append(f"{stats.left_out:,} left out")
     if not stats.rows:
-        words.append("the input contains no messages")
+        words.append(_no_messages_text(stats))
     if stats.lost_for_good:
         words.append(f"{plural(stats.lost_for_good, 'value')} lost for good")
     has_losses = stats.errors or stats.lost_for_good
@@ -454,6 +490,7 @@ class _JobArguments:
     job: Any  # a `jobs.Job`, whose import needs the extra arrow
     overwrite: bool
     color: bool | None
+    filters: dict[str, str]
 
 
 # (the `jobs.Run` that describes a run, the `jobs.Stats` with its counts).
@@ -483,7 +520,7 @@ def _run_on_engine(
             "--workers applies to local processes: for Spark, use --master local[N]"
         )
     known_form = None if form == "auto" else form
-    options = _UNLIMITED_EXPANSION if is_trusted else None
+    options = {**task.filters, **(_UNLIMITED_EXPANSION if is_trusted else {})}
     # spark-submit sets this variable.
     is_under_spark_submit = "PYSPARK_GATEWAY_PORT" in os.environ
     if engine == "spark" or (engine == "auto" and (has_spark_options or is_under_spark_submit)):
@@ -499,7 +536,7 @@ def _run_on_engine(
 
 
 def _run_locally(
-    task: _JobArguments, form: str | None, workers: int | None, options: dict[str, str] | None
+    task: _JobArguments, form: str | None, workers: int | None, options: dict[str, str]
 ) -> _RunAndStats:
     from amqp10msg import jobs  # needs the extra arrow
 
@@ -512,7 +549,7 @@ def _run_on_spark(
     form: str | None,
     master: str | None,
     memory: str | None,
-    options: dict[str, str] | None,
+    options: dict[str, str],
 ) -> _RunAndStats:
     try:
         from amqp10msg import spark  # needs the extra spark
