@@ -47,6 +47,7 @@ def decode(
     *,
     message_format: Any = None,
     maps: MapsAs = "map",
+    strict: bool = True,
 ) -> pa.RecordBatch:
     """Decode encoded messages to columns, one row per message.
 
@@ -91,6 +92,11 @@ def decode(
             for null.
         maps: ``variant`` for map sections as `VARIANT`, whose values have SQL types only. A
             VARIANT of more than 16 MiB violates the rule ``size-limit``.
+        strict: if False, a message that violates the specification is decoded as far as possible,
+            as by `Message.decode`, and its row has both the readable values and the error. Left
+            out are values that do not fit their column, entries of map sections whose keys are
+            neither text nor a ulong, a body of different kinds of sections, and
+            ``section_offsets``. The error columns name the first violation; `validate` returns all.
 
     Raises:
         TypeError: `array` does not hold bytes, or a column is not a str.
@@ -107,7 +113,7 @@ def decode(
         rows: list[dict[str, Any]] = [{}] * sum(map(len, chunks))
         return pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct([])))
     batches: Iterator[pa.RecordBatch] = (
-        _decode_chunk(chunk, plan, limits, profile) for chunk in chunks
+        _decode_chunk(chunk, plan, limits, profile, strict=strict) for chunk in chunks
     )
     if len(chunks) > 1:
         batches = limit_text_size(batches, text_limit(*chunks), _text_size)
@@ -155,11 +161,12 @@ def _text_size(batch: pa.RecordBatch) -> int:
 
 
 def _decode_chunk(
-    array: pa.Array, plan: Plan, limits: Limits, profile: Profile | None
+    array: pa.Array, plan: Plan, limits: Limits, profile: Profile | None, *, strict: bool
 ) -> pa.RecordBatch:
     """Decode an array of binary or large_binary to the columns that `plan` reads."""
     if scan_kernel is None:
-        rows = (row(octets, plan, limits, profile) for octets in iterate_messages(array))
+        messages = iterate_messages(array)
+        rows = (row(octets, plan, limits, profile, strict=strict) for octets in messages)
         return rows_to_batch(limit_text_size(rows, text_limit(array), text_size), plan)
     try:
         batch, unsupported = scan_kernel(array, plan, limits)
@@ -169,7 +176,7 @@ def _decode_chunk(
             "messages per call"
         ) from None
     if unsupported:
-        batch = _fill_unsupported_rows(batch, array, unsupported, plan, limits)
+        batch = _fill_unsupported_rows(batch, array, unsupported, plan, limits, strict=strict)
     return batch if profile is None else _add_validation(array, batch, plan, limits, profile)
 
 
@@ -218,8 +225,18 @@ scan_kernel: Callable[[pa.Array, Plan, Limits], tuple[pa.RecordBatch, list[int]]
 )
 
 
+# The cells of a row from which only the error is known.
+_ERROR_CELL_NAMES = {"wire", *(field.name for field in ERROR_COLUMNS)}
+
+
 def _fill_unsupported_rows(
-    batch: pa.RecordBatch, array: pa.Array, unsupported: list[int], plan: Plan, limits: Limits
+    batch: pa.RecordBatch,
+    array: pa.Array,
+    unsupported: list[int],
+    plan: Plan,
+    limits: Limits,
+    *,
+    strict: bool,
 ) -> pa.RecordBatch:
     """Decode the rows with these indexes in Python, and return the batch with them.
 
@@ -227,10 +244,10 @@ def _fill_unsupported_rows(
     """
     errors: dict[int, dict[str, Any]] = {}
     other_rows: dict[int, dict[str, Any]] = {}
-    rows = (row(array[index].as_py(), plan, limits, None) for index in unsupported)
+    rows = (row(array[index].as_py(), plan, limits, None, strict=strict) for index in unsupported)
     limited_rows = limit_text_size(rows, text_limit(array), text_size)
     for index, cells in zip(unsupported, limited_rows, strict=True):
-        (errors if "error_code" in cells else other_rows)[index] = cells
+        (errors if cells.keys() <= _ERROR_CELL_NAMES else other_rows)[index] = cells
     if other_rows:
         batch = replace_rows(batch, list(other_rows), rows_to_batch(other_rows.values(), plan))
     return _set_errors(batch, errors) if errors else batch

@@ -11,6 +11,7 @@ cases, the sections must be in order and must not repeat.
 from __future__ import annotations
 
 import contextlib
+import uuid
 from typing import Any
 
 from amqp10msg.columns._cells import (
@@ -20,7 +21,7 @@ from amqp10msg.columns._cells import (
     identifier,
     json_text,
 )
-from amqp10msg.columns._schema import MAPS, VARIANT, Plan
+from amqp10msg.columns._schema import COMPOSITE_CLASSES, MAPS, VARIANT, Plan
 from amqp10msg.columns._variant import VariantSizeError, section_variant, variant
 from amqp10msg.composite import rows
 from amqp10msg.message import Message
@@ -37,20 +38,43 @@ from amqp10msg.wire.kernel.codes import (
     PLACE_OF_SECTION,
 )
 from amqp10msg.wire.limits import Limits
+from amqp10msg.wire.primitives import Symbol, Timestamp, ULong
 
 _HEADER_FIELD_NAMES = tuple(field.name for field in rows(Header))
 _PROPERTIES_FIELDS = rows(Properties)
+# For each type or archetype of a field: the Python types of decoded values, and the range of
+# numbers. Decoded numbers of fields have the type int, whatever their AMQP type.
+_FITTING_VALUES: dict[str, tuple[tuple[type, ...], range | None]] = {
+    "boolean": ((bool,), None),
+    "ubyte": ((int,), range(1 << 8)),
+    "uint": ((int,), range(1 << 32)),
+    "timestamp": ((int, Timestamp), range(-(1 << 63), 1 << 63)),
+    "string": ((str,), None),
+    "symbol": ((str, Symbol), None),
+    "binary": ((bytes,), None),
+    "message-id": ((str, ULong, uuid.UUID, bytes), None),
+    "address": ((str,), None),
+}
+_BODY_CODES_BY_CLASS = {kind.cls: kind.code for kind in KINDS if kind.attribute == "body"}
 _PROPERTIES_CODE = next(kind.code for kind in KINDS if kind.cls is Properties)
 
 
 def row(
-    octets: bytes | None, plan: Plan, limits: Limits, profile: Profile | None
+    octets: bytes | None,
+    plan: Plan,
+    limits: Limits,
+    profile: Profile | None,
+    *,
+    strict: bool = True,
 ) -> dict[str, Any]:
-    """Return the cells of one message by column name; missing cells are null."""
+    """Return the cells of one message by column name; missing cells are null.
+
+    Unless `strict`, an invalid message has the cells of its readable parts, besides its error.
+    """
     if octets is None:
         return {}
     try:
-        cells = _decode_cells(octets, plan, limits)
+        cells = _decode_cells(octets, plan, limits, strict=strict)
     except DecodeError as error:
         cells = error_cells(error)
     except VariantSizeError:
@@ -97,14 +121,35 @@ def validation_cells(octets: bytes, limits: Limits, profile: Profile) -> dict[st
     return {}
 
 
-def _decode_cells(encoded: bytes, plan: Plan, limits: Limits) -> dict[str, Any]:
+def _decode_cells(encoded: bytes, plan: Plan, limits: Limits, *, strict: bool) -> dict[str, Any]:
     """Return the cells of a message by column name; raise if it cannot be decoded."""
     message: Any
-    if plan.needs_all:
-        message = Message.decode(encoded, limits=limits)
-        parts = parts_of(encoded, lenient=False)
-    else:
-        message, parts = _decode_needed_sections(encoded, plan.needs, limits)
+    try:
+        if plan.needs_all:
+            message = Message.decode(encoded, limits=limits)
+            parts = parts_of(encoded, lenient=False)
+        else:
+            message, parts = _decode_needed_sections(encoded, plan.needs, limits)
+    except DecodeError as error:
+        if strict:
+            raise
+        try:
+            message = _readable_message(encoded, limits)
+        except DecodeError:
+            raise error from None  # lenient decoding may name another fault
+        codes = [_PROPERTIES_CODE] if message.properties is not None else []
+        codes += [_BODY_CODES_BY_CLASS[type(section)] for section in message.body]
+        return _message_cells(message, codes, plan) | error_cells(error)
+    cells = _message_cells(message, [part[0] for part in parts], plan)
+    cells["section_offsets"] = [
+        {"code": code, "offset": start, "content": content, "end": end}
+        for code, start, content, end in parts
+    ]
+    return cells
+
+
+def _message_cells(message: Any, codes: list[int], plan: Plan) -> dict[str, Any]:
+    """Return the cells of a decoded message; `codes` are the codes of its sections."""
     cells: dict[str, Any] = {}
     header = message.header
     if header is not None:
@@ -124,15 +169,50 @@ def _decode_cells(encoded: bytes, plan: Plan, limits: Limits) -> dict[str, Any]:
         if name in plan.picks:
             section_entries = dict(entries(section))
             cells |= {f"{name}.{key}": section_entries.get(key) for key in plan.picks[name]}
-    if any(part[0] == _PROPERTIES_CODE for part in parts):
+    if _PROPERTIES_CODE in codes:
         cells["has_properties"] = True
-    body_codes = [part[0] for part in parts if part[0] in BODY_CODES]
+    body_codes = [code for code in codes if code in BODY_CODES]
     _add_body(cells, message.body, body_codes, plan.schema.names)
-    cells["section_offsets"] = [
-        {"code": code, "offset": start, "content": content, "end": end}
-        for code, start, content, end in parts
-    ]
     return cells
+
+
+def _readable_message(encoded: bytes, limits: Limits) -> Any:
+    """Return a message of the parts of an invalid message that columns can hold.
+
+    These are its readable sections, without values of fields that do not fit their columns, and
+    without entries of map sections whose keys are neither text nor a ulong. The body is a list of
+    sections; it is empty if they are of different kinds.
+
+    Raises:
+        DecodeError: no section can be decoded, or a limit is exceeded.
+    """
+    lenient: Any = Message.decode(encoded, limits=limits, strict=False)
+    message: Any = Message()
+    for name, cls in COMPOSITE_CLASSES.items():
+        section = getattr(lenient, name)
+        if isinstance(section, cls):
+            setattr(message, name, _without_wrong_values(section, cls))
+    for name in MAPS:
+        section = getattr(lenient, name)
+        if isinstance(section, dict):
+            items = section.items()
+            kept = {key: value for key, value in items if isinstance(key, (str, ULong))}
+            setattr(message, name, kept)
+    body = lenient.body if isinstance(lenient.body, list) else [lenient.body]
+    sections = [section for section in body if type(section) in _BODY_CODES_BY_CLASS]
+    message.body = sections if len({*map(type, sections)}) == 1 else []
+    return message
+
+
+def _without_wrong_values(section: Any, cls: Any) -> Any:
+    """Return a header or properties with defaults for values that do not fit their columns."""
+    result = cls()
+    for field in rows(cls):
+        value = getattr(section, field.name)
+        types, numbers = _FITTING_VALUES[field.requires or field.type]
+        if type(value) in types and (numbers is None or value in numbers):
+            setattr(result, field.name, value)
+    return result
 
 
 def _add_properties(cells: dict[str, Any], properties: Any) -> None:

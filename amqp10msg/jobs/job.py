@@ -620,9 +620,13 @@ def decode_column(
     validate: validation.ProfileName | validation.Profile | None = None,
     message_format: Any = None,
     maps: arrow.MapsAs = "map",
+    *,
+    strict: bool = True,
 ) -> pa.RecordBatch:
     """Decode messages like `amqp10msg.columns.decode`, but treat an empty message as an error."""
-    result = arrow.decode(array, columns, validate, message_format=message_format, maps=maps)
+    result = arrow.decode(
+        array, columns, validate, message_format=message_format, maps=maps, strict=strict
+    )
     is_empty = pc.equal(pc.binary_length(array), 0)
     if not pc.any(is_empty).as_py():
         return result
@@ -638,6 +642,8 @@ def decode_with_faults(
     validate: validation.ProfileName | validation.Profile | None = None,
     message_format: Any = None,
     maps: arrow.MapsAs = "map",
+    *,
+    strict: bool = True,
 ) -> pa.RecordBatch:
     """Decode messages like `decode_column`, but treat each row with a fault as an error.
 
@@ -651,12 +657,13 @@ def decode_with_faults(
         validate: a profile to check the messages against.
         message_format: the message-format of each message.
         maps: how map sections are returned.
+        strict: whether invalid messages have no values, see `amqp10msg.columns.decode`.
     """
     faults, is_fault = _find_faults(faults)
     if not pc.any(is_fault).as_py():
-        return decode_column(array, columns, validate, message_format, maps)
+        return decode_column(array, columns, validate, message_format, maps, strict=strict)
     messages = _without_faults(array, is_fault)
-    result = decode_column(messages, columns, validate, message_format, maps)
+    result = decode_column(messages, columns, validate, message_format, maps, strict=strict)
     index = result.schema.get_field_index("wire")
     if index >= 0:
         field = result.schema.field(index)

@@ -55,6 +55,7 @@ def decode(
     validate: validation.ProfileName | None = None,
     message_format: str | None = None,
     keep: Sequence[str] | None = None,
+    strict: bool = True,
 ) -> DataFrame:
     """Decode a column of messages to typed columns.
 
@@ -80,6 +81,8 @@ def decode(
             becomes a column ``message_format``; None to omit that column.
         keep: the columns of `df` to pass through; None for all except `column` and
             `message_format`.
+        strict: if False, an invalid message has its readable values besides the error, see
+            `amqp10msg.columns.decode`.
 
     Raises:
         ValueError: a column is missing, has the wrong type, or is ambiguous; the profile is
@@ -104,9 +107,11 @@ def decode(
         formats = None if message_format is None else batch.column(message_format)
         if reads_faults:
             faults = batch.column("fault")
-            decoded = decode_with_faults(messages, faults, names, validate, formats, maps)
+            decoded = decode_with_faults(
+                messages, faults, names, validate, formats, maps, strict=strict
+            )
         else:
-            decoded = decode_column(messages, names, validate, formats, maps)
+            decoded = decode_column(messages, names, validate, formats, maps, strict=strict)
         return list(decoded.columns)
 
     return map_columns(df, compute, schema, keep=passed, read=inputs)

@@ -573,6 +573,19 @@ def test_shared_rows_cover_many_cases() -> None:
     assert 3 <= len(list(itertools.groupby(sorted(str(row["body_kind"]) for row in found))))
 
 
+def test_lenient_decoding_returns_the_rows_of_columns_decode(spark_session: Any) -> None:
+    names = ["message_id", "subject", "application_properties", "error"]
+    lenient = spark.decode(
+        frame(spark_session, WIRES), columns=names, maps="map", keep=["id"], strict=False
+    )
+
+    expected = decode_column(pa.array(WIRES, pa.binary()), names, strict=False)
+
+    rows = lenient.orderBy("id").toArrow().drop(["id"]).to_pylist()
+    assert repr(expected.to_pylist()) == repr(rows)
+    assert any(row["error"] and row["message_id"] for row in rows)
+
+
 def test_null_variant_reaches_python_as_documented(spark_session: Any) -> None:
     """Whether the page about Spark says what `toArrow` does with a VARIANT that is null."""
     lean = spark.decode(frame(spark_session, [SOUND, SOUND[:-1]])).drop("id")
