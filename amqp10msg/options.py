@@ -165,11 +165,27 @@ def from_spark(cls: type[T], texts: Mapping[str, str]) -> T:
     """
     return cls(
         **{
-            field.name: declaration.kind(texts[name])
+            field.name: _value_of_text(name, declaration.kind, texts[name])
             for name, (field, declaration) in names_in_spark(cls).items()
             if texts.get(name) is not None
         }
     )
+
+
+def _value_of_text(name: str, kind: type, text: str) -> Any:
+    """Convert the text of an option to its kind; ValueError if the text is invalid."""
+    if kind is not bool:
+        return kind(text)
+    if text.lower() not in {"true", "false"}:
+        raise ValueError(f"{name} must be true or false, got {text!r}")
+    return text.lower() == "true"
+
+
+def _text_of_value(value: Any) -> str:
+    """Return the text of an option's value; the inverse of `_value_of_text`."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
 def to_spark(options: object) -> dict[str, str]:
@@ -178,11 +194,7 @@ def to_spark(options: object) -> dict[str, str]:
         name: getattr(options, field.name)
         for name, (field, _) in names_in_spark(type(options)).items()
     }
-    return {
-        name: ",".join(value) if isinstance(value, tuple) else str(value)
-        for name, value in values.items()
-        if value is not None
-    }
+    return {name: _text_of_value(value) for name, value in values.items() if value is not None}
 
 
 def _columns(columns: str | tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -206,6 +218,7 @@ class JobOptions:
         to: the protocol to translate to, ``1.0`` or ``0-9-1``.
         user: the user of the sender, see `amqp10msg.translate.Circumstances`; empty for no user.
         stream_offset: the stream offset of all messages; None if they are not in a stream.
+        lenient: whether invalid messages are decoded as far as possible.
     """
 
     column: str = declared("wire", str, "The column of encoded messages in Parquet.")
@@ -237,4 +250,10 @@ class JobOptions:
     stream_offset: int | None = attrs.field(
         default=None,
         metadata=option(int, "The offset of all messages in a stream; none by default."),
+    )
+    lenient: bool = declared(
+        False,
+        bool,
+        "Keep the readable values of invalid messages, with the error in error_code, error_clause "
+        "and error_offset; only unreadable messages are quarantined.",
     )

@@ -103,6 +103,8 @@ def page(
     ]
     if stats.skipped:
         counts.append(("rows without a message", f"{stats.skipped:,}", ""))
+    if stats.repaired:
+        counts.append(("invalid, decoded leniently", f"{stats.repaired:,}", ""))
     if stats.left_out:
         counts.append(("messages left out", f"{stats.left_out:,}", ""))
     rules = stats.rules_by_frequency()

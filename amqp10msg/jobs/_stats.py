@@ -65,6 +65,7 @@ class Stats:
             length of 128 to 255 is 8.
         hours: {hours since the Unix epoch: number of messages}, by capture time. Jobs that decode
             the creation-time count messages without a capture time by it.
+        repaired: the number of invalid messages that a lenient job decoded; they are good.
         left_out: the number of messages that the options ``protocol``, ``address``, ``since``,
             ``until`` and ``selector`` left out; they are not in the other counts. A job on a
             DataFrame counts none, because Spark applies these options before the job.
@@ -82,6 +83,7 @@ class Stats:
     rules: dict[str, RuleCount] = attrs.field(factory=dict)
     sizes: Counter[int] = attrs.field(factory=Counter)
     hours: Counter[int] = attrs.field(factory=Counter)
+    repaired: int = attrs.field(default=0, kw_only=True)
     left_out: int = attrs.field(default=0, kw_only=True)
     further_hours: int = attrs.field(default=0, kw_only=True)
     types: dict[str, dict[str, Counter[str]]] = attrs.field(factory=dict)
@@ -108,6 +110,8 @@ class Stats:
             ("quarantined", self.errors, ""),
             ("skipped", self.skipped, "rows without a message"),
         ]
+        if self.repaired:
+            rows.append(("repaired", self.repaired, "invalid messages, decoded leniently"))
         if self.left_out:
             rows.append(("left out", self.left_out, "messages that the filters did not select"))
         rows += [(f"  {code}", row.messages, row.text) for code, row in self.rules_by_frequency()]
@@ -178,6 +182,7 @@ class Stats:
         self.octets += other.octets
         self.errors += other.errors
         self.skipped += other.skipped
+        self.repaired += other.repaired
         self.left_out += other.left_out
         for code, row in other.rules.items():
             self.add_error(code, row)
@@ -291,6 +296,7 @@ class Stats:
                 for pair, row in zip(pairs, losses, strict=True)
                 if "reason" in row.content
             },
+            repaired=fields.count("repaired") if "repaired" in fields.content else 0,
             left_out=fields.count("left_out") if "left_out" in fields.content else 0,
             further_hours=further_hours,
         )
@@ -303,6 +309,7 @@ class Stats:
             "good": self.good,
             "quarantined": self.errors,
             "skipped": self.skipped,
+            "repaired": self.repaired,
             "left_out": self.left_out,
             "rules": {
                 code: {

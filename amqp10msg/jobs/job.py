@@ -140,6 +140,9 @@ class Job:
         to: for ``translate``, the target protocol: ``1.0`` or ``0-9-1``.
         circumstances: for ``translate``, the data, besides the message, on which the translation of
             a broker depends.
+        lenient: for ``decode``, whether invalid messages are decoded as far as possible, as by
+            `amqp10msg.columns.decode` with ``strict=False``. The good rows then have the columns
+            `ERRORS`, and only messages without any readable value in `columns` are quarantined.
 
     Raises:
         OSError: the file of `rules` cannot be read.
@@ -160,6 +163,7 @@ class Job:
     rules_text: str | None = attrs.field(
         default=attrs.Factory(_read_rules, takes_self=True), repr=False
     )
+    lenient: bool = False
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Job:
@@ -227,6 +231,7 @@ class Job:
             options.to,
             Circumstances(options.user or None, options.stream_offset),
             options.rules,
+            lenient=options.lenient,
             **text,
         )
 
@@ -251,6 +256,7 @@ class Job:
             to=self.to,
             user=circumstances.user or "",  # empty: no user; without the option: the default user
             stream_offset=circumstances.stream_offset,
+            lenient=self.lenient,
         )
         return {"job": self.kind, **to_spark(options)}
 
@@ -278,6 +284,11 @@ class Job:
             raise ValueError(
                 "rules are added to a validation profile: use them with the job validate, or with "
                 "decode and a profile"
+            )
+        if self.lenient and (self.kind != "decode" or self.profile is not None):
+            raise ValueError(
+                "lenient applies to the job decode without a profile: validation reports all "
+                "violations of a message"
             )
         if self.kind == "decode":
             decoded = arrow.schema_of(self._decoded_columns()).names
@@ -451,18 +462,25 @@ class Job:
         counted = [n for n in ("creation_time", "application_properties") if n in names_wanted]
         formats = batch.column("message_format") if "message_format" in batch.schema.names else None
         profile = self.validation_profile
-        decoded_rows = decode_column(wire, names_wanted, profile, formats)
+        decoded_rows = decode_column(wire, names_wanted, profile, formats, strict=not self.lenient)
         stats.add_sizes(wire)
         created = decoded_rows.column("creation_time") if "creation_time" in counted else None
         _count_times(batch, stats, created)
         if "application_properties" in counted:
             stats.add_types("application_properties", decoded_rows.column("application_properties"))
-        fields = _good_schema(tuple(names_wanted))
+        fields = _good_schema(tuple(names_wanted), with_errors=self.lenient)
         arrays = [cast_array(decoded_rows.column(field.name), field.type) for field in fields]
         names = self._passed_through(batch.schema.names)
-        return self._split_good_and_bad(
-            batch, names, arrays, fields, error_columns(wire, decoded_rows, profile)
-        )
+        errors = error_columns(wire, decoded_rows, profile)
+        if self.lenient:
+            is_repaired = pc.and_(pc.is_valid(errors[0]), _has_values(decoded_rows))
+            stats.repaired += pc.sum(is_repaired).as_py() or 0
+            nulls = [pa.scalar(None, error.type) for error in errors]
+            errors = [
+                pc.if_else(is_repaired, null, error)
+                for null, error in zip(nulls, errors, strict=True)
+            ]
+        return self._split_good_and_bad(batch, names, arrays, fields, errors)
 
     def _validate(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
         wire = batch.column(self.column)
@@ -604,10 +622,26 @@ def _column_or_nulls(batch: pa.RecordBatch, name: str, arrow_type: pa.DataType) 
     return cast_array(batch.column(name), arrow_type)
 
 
+# Decoded columns that are not null even if nothing in the message is readable.
+_NAMES_WITHOUT_CONTENT = {"wire", "message_format", "error", *ERRORS}
+
+
+def _has_values(decoded_rows: pa.RecordBatch) -> pa.Array:
+    """Return whether each row has a value that was read from the message."""
+    result = pa.repeat(False, decoded_rows.num_rows)
+    for field, column in zip(decoded_rows.schema, decoded_rows.columns, strict=True):
+        if field.name not in _NAMES_WITHOUT_CONTENT:
+            result = pc.or_(result, pc.is_valid(column))
+    return result
+
+
 @lru_cache(32)
-def _good_schema(names: tuple[str, ...]) -> pa.Schema:
-    """Return the schema of good rows of a decode job: the decoded columns except `ERRORS`."""
-    fields = [field for field in arrow.schema_of(names) if field.name not in ERRORS]
+def _good_schema(names: tuple[str, ...], *, with_errors: bool) -> pa.Schema:
+    """Return the schema of good rows of a decode job: the decoded columns.
+
+    Without `with_errors`, these are all except `ERRORS`.
+    """
+    fields = [field for field in arrow.schema_of(names) if with_errors or field.name not in ERRORS]
     return pa.schema([(field.name, type_for_spark(field.type)) for field in fields])
 
 

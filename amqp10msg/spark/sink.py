@@ -215,7 +215,7 @@ class JobWriter(_JobSink, DataSourceArrowWriter):
     Options:
         path: the folder, on a file system that all executors share, or the URL of an object store.
         job: ``decode`` (default), ``validate``, ``translate`` or ``profile``.
-        column, columns (names separated by commas), profile, to, user, streamOffset: see
+        column, columns (names separated by commas), profile, to, user, streamOffset, lenient: see
             `amqp10msg.spark.Job`.
         compression: the compression of the Parquet files; default ``snappy``.
         ifExists: ``append`` (default), or ``error`` to reject an existing folder in the mode

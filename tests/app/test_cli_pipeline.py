@@ -327,6 +327,23 @@ def test_property_key_is_shown_unchanged(tmp_path: Path, key: str) -> None:
     assert f"application-properties[{key}]" in done.stdout
 
 
+def test_lenient_keeps_readable_values_and_counts_them(
+    source: Path, tmp_path: Path, engine: str
+) -> None:
+    result = run("decode", "--engine", engine, "--lenient", source, tmp_path / "out")
+
+    assert 0 == result.exit_code
+    assert "6 messages: 6 good, 1 of them invalid, decoded leniently" in result.stdout
+    (row,) = (row for row in read(tmp_path / "out" / "messages") if row["error_code"])
+    assert ("m", None, "truncated") == (row["message_id"], row["body"], row["error_code"])
+    assert (
+        "invalid, decoded leniently" in Page((tmp_path / "out" / "_report.html").read_text()).text
+    )
+    refused = run("decode", "--lenient", "--profile", "oasis", source, tmp_path / "no")
+    assert 2 == refused.exit_code
+    assert "lenient applies to the job decode" in " ".join(refused.stderr.split())
+
+
 @pytest.mark.parametrize(
     "options, good",
     [

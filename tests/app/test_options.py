@@ -192,6 +192,7 @@ def test_route_cannot_have_both_filter_and_function() -> None:
         rules_text=st.none() | st.text(),
         user=st.text(),
         stream_offset=st.none() | st.integers(0),
+        lenient=st.booleans(),
     )
 )
 def test_job_options_round_trip_through_spark(options: JobOptions) -> None:
@@ -200,4 +201,13 @@ def test_job_options_round_trip_through_spark(options: JobOptions) -> None:
 
 def test_spark_options_use_camel_case() -> None:
     names = ["column", "columns", "profile", "rules", "rulesText", "to", "user", "streamOffset"]
-    assert names == list(names_in_spark(JobOptions))
+    assert [*names, "lenient"] == list(names_in_spark(JobOptions))
+
+
+@pytest.mark.parametrize("text", ["True", "TRUE", "true", "False", "false", "1", "yes", ""])
+def test_flags_in_spark_are_true_or_false(text: str) -> None:
+    if text.lower() in {"true", "false"}:
+        assert (text.lower() == "true") == from_spark(JobOptions, {"lenient": text}).lenient
+        return
+    with pytest.raises(ValueError, match=f"lenient must be true or false, got {text!r}"):
+        from_spark(JobOptions, {"lenient": text})

@@ -76,7 +76,7 @@ def test_damaged_messages_keep_the_error_and_never_raise(
 
 
 #: {what is wrong: (the message, the values that are readable)}
-INVALID = {
+INVALID: dict[str, tuple[bytes, dict[str, Any]]] = {
     "cut body": (SOUND.encode()[:-2], {"message_id": "m-1", "durable": True, "body": None}),
     "order": (DATA + section(0x70, [True]), {"durable": True, "body": b"x"}),
     "field types": (

@@ -180,6 +180,50 @@ def test_job_refuses_a_fault_that_is_not_text(kind: Any, column: list[Any]) -> N
     assert Stats() == stats
 
 
+_CUT = Message(b"x", properties=Properties(message_id="cut", subject="s")).encode()[:-1]
+
+
+@given(
+    st.lists(st.sampled_from([*WIRES, BROKEN, _CUT, b"", b"nonsense"]), min_size=1),
+    st.lists(st.sampled_from(["message_id", "subject", "body", "wire"]), min_size=1, unique=True),
+)
+def test_lenient_job_quarantines_only_messages_without_readable_values(
+    wires: list[bytes], names: list[str]
+) -> None:
+    decoded = columns.decode(wires, [*names, "error_code"], strict=False).to_pylist()
+    stats = Stats()
+    batch = pa.record_batch({"wire": pa.array(wires, pa.binary())})
+
+    good, bad = Job("decode", columns=tuple(names), lenient=True).run(batch, stats)
+
+    def is_good(row: dict[str, Any], wire: bytes) -> bool:
+        has_value = any(row[name] is not None for name in names if name != "wire")
+        return bool(wire) and (row["error_code"] is None or has_value)
+
+    expected = [row for row, wire in zip(decoded, wires, strict=True) if is_good(row, wire)]
+    read_names = [*names, "error_code"]
+    assert expected == [{name: row[name] for name in read_names} for row in good.to_pylist()]
+    assert len(wires) == good.num_rows + bad.num_rows == stats.rows
+    assert sum(row["error_code"] is not None for row in expected) == stats.repaired
+    assert stats == Stats.from_json(stats.as_json())
+    assert all(row["error_text"] for row in bad.to_pylist())
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        Job("validate", lenient=True),
+        Job("profile", lenient=True),
+        Job("translate", lenient=True),
+        Job("decode", profile="oasis", lenient=True),
+    ],
+    ids=lambda job: job.kind,
+)
+def test_lenient_is_refused_by_jobs_that_validate(job: Job) -> None:
+    with pytest.raises(ValueError, match="lenient applies to the job decode without a profile"):
+        job.check(["wire", "content_header", "payload"])
+
+
 # {section: its bytes, of the right size, with an unknown type inside}
 _DAMAGED_SECTIONS = {
     "header": b"\x00\x53\x70\xc0\x02\x01\xff",

@@ -222,7 +222,7 @@ def pipeline() -> None:
 
 
 @pipeline.command()
-@declared_options(JobOptions, only=("columns",))
+@declared_options(JobOptions, only=("columns", "lenient"))
 @click.option("--profile", help="Also quarantine messages that violate the rules of this profile.")
 @declared_options(JobOptions, only=("rules",))
 @_job_options
@@ -445,6 +445,8 @@ def show_summary(
             screen.print(f"… and {len(drifts) - _MAX_TABLE_ROWS:,} more")
     screen.print()
     words = [f"{plural(stats.rows, 'message')}: {stats.good:,} good"]
+    if stats.repaired:
+        words.append(f"{stats.repaired:,} of them invalid, decoded leniently")
     if stats.errors:
         words.append(f"{stats.errors:,} in {safe(f'{run.output}/quarantine')}")
     if stats.skipped:
