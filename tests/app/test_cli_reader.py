@@ -182,6 +182,7 @@ class TestCaptures:
 
         assert 1 == result.exit_code
         assert "1 message of AMQP 0-9-1 not" in result.output
+        assert ("no messages; 1 message of" in result.output) == (command == "validate")
 
     @pytest.mark.parametrize("bodies, lost", [([SOUND] * 3, 1), ([SOUND] * 200, 1)])
     def test_lost_packets_of_a_capture_are_counted_and_named(

@@ -344,6 +344,8 @@ class _Tally:
         return "; ".join(parts)
 
     def _messages_text(self) -> str:
+        if not self.messages:
+            return "no messages"
         if self.sound == self.messages:
             return f"{plural(self.messages, 'message')}, no violations"
         parts = [f"{self.sound:,} sound"]
