@@ -100,9 +100,9 @@ def test_interrupted_job_resumes_from_finished_parts(
     lost.write_text("{")  # as after a loss of power
     read_again: list[Any] = []
 
-    def counted(self: Reading, part: Any, guard: Any) -> Iterator[Any]:
+    def counted(self: Reading, part: Any, *others: Any) -> Iterator[Any]:
         read_again.append(part)
-        return batches(self, part, guard)
+        return batches(self, part, *others)
 
     monkeypatch.setattr(Reading, "batches", counted)
     # As many workers as there are now: the parts are those of before.
@@ -227,12 +227,12 @@ def test_memory_error_full_disk_and_ctrl_c_end_the_job(
     honest = Reading.batches
     done = 0
 
-    def fails(self: Reading, part: Any, guard: Any) -> Iterator[Any]:
+    def fails(self: Reading, part: Any, *others: Any) -> Iterator[Any]:
         nonlocal done
         done += 1
         if done == 4:
             raise error
-        return honest(self, part, guard)
+        return honest(self, part, *others)
 
     monkeypatch.setattr(Reading, "batches", fails)
 
