@@ -42,7 +42,10 @@ def check_decoded_companions(schema: pa.Schema) -> None:
     """
     fields = {column_name(field.name): field for field in schema}
     for name, field in fields.items():
-        companion = (field.metadata or {}).get(COMPANION_METADATA_KEY, b"").decode()
+        if name not in SCHEMA.names or COMPANION_METADATA_KEY not in (field.metadata or {}):
+            continue
+        # Decoded columns may have been renamed: the present name determines the companion.
+        companion = (SCHEMA.field(name).metadata or {}).get(COMPANION_METADATA_KEY, b"").decode()
         if not companion or companion in fields:
             continue
         if name in _IDENTIFIER_COLUMNS:

@@ -95,7 +95,7 @@ class Avro:
 
         Args:
             stream: the file, positioned after the header.
-            limits: `expansion` limits the decompressed size of the blocks. `zero_width` and
+            limits: `expansion_ratio` limits the decompressed size of the blocks. `zero_width` and
                 `zero_width_per_byte` limit the number of records that have no bytes: a block of a
                 few bytes may claim any number of such records.
 
@@ -111,7 +111,7 @@ class Avro:
                 raise AvroError("a block is truncated")
             bytes_read += size + len(self._sync)
             allowed = limits.zero_width_of(bytes_read)
-            room = min(room + size * limits.expansion, _MAX_DECOMPRESSED_BLOCK_SIZE)
+            room = min(room + size * limits.expansion_ratio, _MAX_DECOMPRESSED_BLOCK_SIZE)
             block = io.BytesIO(self._decompress_block(packed, room))
             room -= len(block.getbuffer())
             for _ in range(count):

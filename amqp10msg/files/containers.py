@@ -86,7 +86,7 @@ def unpacked(stream: Any, limits: Limits = DEFAULT_LIMITS, *, closes: bool = Fal
 
     Args:
         stream: a stream with a method ``peek``.
-        limits: `expansion` limits the size of the content.
+        limits: `expansion_ratio` limits the size of the content.
         closes: whether closing the returned stream also closes `stream`.
     """
     is_gzip = stream.peek(2)[:2] == GZIP_MAGIC
@@ -104,7 +104,7 @@ class Gunzipped(io.BufferedIOBase):
         self, packed: Any, limits: Limits = DEFAULT_LIMITS, *, closes: bool = False
     ) -> None:
         self._packed = packed
-        self._expansion = limits.expansion
+        self._expansion = limits.expansion_ratio
         self._room = ALWAYS_ALLOWED_BYTES  # remaining bytes of content before the limit
         self._closes = closes
         self._inflater = zlib.decompressobj(_GZIP_WBITS)
@@ -185,7 +185,7 @@ class Gunzipped(io.BufferedIOBase):
                 self._damage = (
                     f"it expands to more than {ALWAYS_ALLOWED_BYTES:,} bytes plus "
                     f"{self._expansion} times its size (if you trust it, decompress it first, "
-                    "raise Limits.expansion or use --trust-files)"
+                    "raise Limits.expansion_ratio or use --trust-files)"
                 )
                 piece = b""
             if piece:
@@ -240,8 +240,8 @@ MESSAGE_DECODERS: dict[str, Callable[[str], bytes]] = {
 _CORPUS_CASE_DECODERS = {"data": octets_of_hex, **MESSAGE_DECODERS}
 
 
-#: The end of the error text for a file that exceeds `Limits.expansion`: what to do.
-EXPANSION_ADVICE = "raise Limits.expansion, or use --trust-files, if you trust it"
+#: The end of the error text for a file that exceeds `Limits.expansion_ratio`: what to do.
+EXPANSION_ADVICE = "raise Limits.expansion_ratio, or use --trust-files, if you trust it"
 
 
 def too_large(size: int) -> str:

@@ -135,9 +135,9 @@ def read_avro(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[Reco
     Args:
         stream: the file.
         max_size: maximum size of a message in bytes.
-        limits: `expansion` limits the decompressed size, and `zero_width` the number of records
-            that have no bytes. The part of the file beyond a limit is not read, and reported as a
-            fault.
+        limits: `expansion_ratio` limits the decompressed size, and `zero_width` the number of
+            records that have no bytes. The part of the file beyond a limit is not read, and
+            reported as a fault.
 
     Raises:
         ValueError: the file is not an Avro file of Capture.

@@ -136,9 +136,9 @@ def read_stream(
         stop: offset to stop at: records that begin there or later are not read. None for the end of
             the file.
         max_size: maximum size of a message in bytes.
-        limits: `zero_width` limits the number of records that have no bytes. `expansion` limits the
-            content of a gzip or Avro file, and the rows, the size and the row groups of a Parquet
-            file. Content beyond a limit is not read, and reported as a fault.
+        limits: `zero_width` limits the number of records that have no bytes. `expansion_ratio`
+            limits the content of a gzip or Avro file, and the rows, the size and the row groups of
+            a Parquet file. Content beyond a limit is not read, and reported as a fault.
 
     Raises:
         ValueError: the form is unknown; or the stream is not of the form Parquet or Avro, has no

@@ -66,8 +66,8 @@ _ALWAYS_ALLOWED_FILE_BYTES = 16 << 30
 def read_parquet(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[Record]:
     """Read a table row by row. Rows without a message are skipped.
 
-    A row group whose decompressed size exceeds the limit `expansion` becomes a record with a fault;
-    all other row groups are read.
+    A row group whose decompressed size exceeds the limit `expansion_ratio` becomes a record with a
+    fault; all other row groups are read.
 
     Raises:
         ValueError: the file is not Parquet, or has no column with messages.
@@ -122,13 +122,13 @@ def read_parquet(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[R
 
 @attrs.define
 class BoundedParquetFile:
-    """A Parquet file that is read within the limit `Limits.expansion`.
+    """A Parquet file that is read within the limit `Limits.expansion_ratio`.
 
     Attributes:
         source: the argument of `pyarrow.parquet.ParquetFile`.
         file: the open `ParquetFile`.
         file_size: size of the file in bytes.
-        limits: the limits; only `expansion` is used.
+        limits: the limits; only `expansion_ratio` is used.
         names: the columns to read; None for all.
         stop: the index of the first row group that is not read; None to read to the end.
         room: the maximum number of decompressed bytes of the remaining rows.
@@ -153,15 +153,18 @@ class BoundedParquetFile:
             self.stop = metadata.num_row_groups
 
     def _allowance(self, always_allowed: int) -> int:
-        """Return the limit in rows or bytes: `expansion` per byte, at least `always_allowed`."""
-        return max(always_allowed, self.limits.expansion * self.file_size)
+        """Return the limit in rows or bytes: `expansion_ratio` per byte of the file.
+
+        It is at least `always_allowed`.
+        """
+        return max(always_allowed, self.limits.expansion_ratio * self.file_size)
 
     def refused(self, group: int | None = None) -> str:
         """Return why a row group (None for the whole file) must not be read; "" if it may be read.
 
         A row group is refused if its pages decompress to more than 256 MiB and more than
-        `expansion` times the file size. A file is refused if it has more than a million rows and
-        more than `expansion` rows per byte.
+        `expansion_ratio` times the file size. A file is refused if it has more than a million rows
+        and more than `expansion_ratio` rows per byte.
         """
         # Rows are also limited, because null or repeated values need no bytes in the file.
         if self._rows > self._allowance(_ALWAYS_ALLOWED_FILE_ROWS):
@@ -221,7 +224,7 @@ class BoundedParquetFile:
     def _describe_excess(self, problem: str, quantity: str) -> str:
         """Return an error text for a `problem`, such as "the file has 5,000,000 rows"."""
         return (
-            f"{problem}, more than {self.limits.expansion} times {quantity} of the file, "
+            f"{problem}, more than {self.limits.expansion_ratio} times {quantity} of the file, "
             f"{self.file_size:,}: {EXPANSION_ADVICE}"
         )
 
@@ -233,7 +236,7 @@ class BoundedParquetFile:
         A batch has up to `max_rows` rows and about `octets` bytes, and at least one row.
 
         Raises:
-            ExpansionError: the rows exceed 16 GiB and the limit `expansion`.
+            ExpansionError: the rows exceed 16 GiB and the limit `expansion_ratio`.
         """
         size = self._rows_per_batch(group, max_rows, octets)
         for batch in self.file.iter_batches(

@@ -21,19 +21,19 @@ except ModuleNotFoundError as _error:
 
 from amqp10msg.jobs._report import EXAMPLES, Run, page
 from amqp10msg.jobs._stats import Stats
-from amqp10msg.jobs.inputs import MESSAGES, OnlySparkError
-from amqp10msg.jobs.job import DAMAGED, ERRORS, KINDS, QUARANTINE, Job
+from amqp10msg.jobs.inputs import MESSAGE_SCHEMA, OnlySparkError
+from amqp10msg.jobs.job import DAMAGED, ERROR_COLUMN_NAMES, KINDS, QUARANTINE_SCHEMA, Job
 from amqp10msg.jobs.output import examples_of, made_files, output_of, quarantined, read_stats
 from amqp10msg.jobs.running import InterruptedJobError, JobError, read, run
 from amqp10msg.validation.rules import RuleCount
 
 __all__ = [
     "DAMAGED",
-    "ERRORS",
+    "ERROR_COLUMN_NAMES",
     "EXAMPLES",
     "KINDS",
-    "MESSAGES",
-    "QUARANTINE",
+    "MESSAGE_SCHEMA",
+    "QUARANTINE_SCHEMA",
     "InterruptedJobError",
     "Job",
     "JobError",

@@ -36,7 +36,7 @@ from amqp10msg.wire.limits import DEFAULT_LIMITS, UNLIMITED, Limits
 from amqp10msg.wire.reprs import readable
 
 #: The columns of messages from files; see `amqp10msg.files.Record`.
-MESSAGES = pa.schema(
+MESSAGE_SCHEMA = pa.schema(
     [
         ("source", pa.string()),
         ("offset", pa.int64()),
@@ -56,7 +56,7 @@ MESSAGES = pa.schema(
     ]
 )
 # Returns the values of a record for the columns between `source` and `fault`.
-_record_values = attrgetter(*MESSAGES.names[1:-1])
+_record_values = attrgetter(*MESSAGE_SCHEMA.names[1:-1])
 # A batch is complete when it reaches either limit.
 _BATCH_ROWS = 8_192
 _BATCH_BYTES = 16 << 20
@@ -234,7 +234,7 @@ def find_input(
     size = RANGE_BYTES if size_of_part is None else size_of_part(total_bytes)
     if not wants_parquet:
         return Input(
-            MESSAGES.names, pack_ranges(split_files(states, form, size), size), total_bytes
+            MESSAGE_SCHEMA.names, pack_ranges(split_files(states, form, size), size), total_bytes
         )
     part_bytes, folder = min(size, _PARQUET_PART_BYTES), stores.folder_of(source)
     try:
@@ -263,7 +263,7 @@ def input_columns(source: str, form: str | None) -> list[str] | None:
     """
     try:
         if form != PARQUET and not (form is None and is_parquet(source)):
-            return list(MESSAGES.names)
+            return list(MESSAGE_SCHEMA.names)
         paths = list_files(source)
         if not 0 < len(paths) <= _MAX_FILES_FOR_EARLY_CHECK:
             return None
@@ -397,7 +397,9 @@ class Reading:
             positive_option(options, "maxSize", files.MAX_SIZE, "bytes"),
             Filters.from_options(options),
             Limits(
-                expansion=positive_option(options, "expansion", default.expansion, "times"),
+                expansion_ratio=positive_option(
+                    options, "expansionRatio", default.expansion_ratio, "times"
+                ),
                 zero_width=positive_option(options, "zeroWidth", default.zero_width, "records"),
             ),
             limits_empty=bool(limiting_options(options, ["zeroWidth"])),
@@ -409,7 +411,7 @@ class Reading:
         if self.limits_empty:
             raise ValueError(
                 "zeroWidth does not apply to Parquet input, whose number of rows is limited by "
-                "expansion: remove the option zeroWidth"
+                "expansionRatio: remove the option zeroWidth"
             )
 
     def batches(
@@ -418,7 +420,7 @@ class Reading:
         guard: Callable[[Part], AbstractContextManager[Any]] = nullcontext,
         on_left_out: Callable[[int], None] = lambda _count: None,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a part: the columns of `MESSAGES`, or of `table` for Parquet.
+        """Yield the rows of a part: the columns of `MESSAGE_SCHEMA`, or of `table` for Parquet.
 
         Each range is read inside the context manager that `guard` returns, which can add the path
         to errors. `on_left_out` is called with numbers of messages that do not pass the filters.
@@ -533,8 +535,11 @@ def _marked_fault(record: Record) -> str | None:
 def _batch_of_rows(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
     columns = zip(*rows, strict=True)
     return pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, MESSAGES, strict=True)],
-        schema=MESSAGES,
+        [
+            pa.array(column, field.type)
+            for column, field in zip(columns, MESSAGE_SCHEMA, strict=True)
+        ],
+        schema=MESSAGE_SCHEMA,
     )
 
 
@@ -543,7 +548,7 @@ def _batch_of_rows(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
 #: The names of the options that select messages.
 FILTERS = ("protocol", "address", "since", "until", "selector")
 #: The names of the options for reading files.
-READING = ("rangeBytes", "maxSize", "expansion", "zeroWidth", *FILTERS)
+READING = ("rangeBytes", "maxSize", "expansionRatio", "zeroWidth", *FILTERS)
 
 
 def reject_unknown_options(options: Mapping[str, str], allowed: Iterable[str]) -> None:

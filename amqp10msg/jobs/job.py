@@ -53,7 +53,7 @@ DAMAGED = "damaged-file"
 OTHER_PROTOCOL = "other-protocol"
 
 #: Columns of the quarantine. Before them are the columns with the message's location in the input.
-QUARANTINE = pa.schema(
+QUARANTINE_SCHEMA = pa.schema(
     [
         ("wire", pa.binary()),
         ("content_header", pa.binary()),
@@ -73,7 +73,7 @@ _MESSAGE_COLUMNS = ("wire", "content_header", "payload", "fault")
 # Matches faults after which messages are missing.
 _DAMAGE_PATTERN = f"{REST_UNREAD_SUFFIX}|{SKIPPED_SUFFIX}|{UNREAD_PATTERN}"
 #: The columns that explain why a message could not be decoded.
-ERRORS = ("error_code", "error_clause", "error_offset")
+ERROR_COLUMN_NAMES = ("error_code", "error_clause", "error_offset")
 
 _VIOLATIONS_TYPE = pa.list_(
     pa.struct(
@@ -94,7 +94,7 @@ _IS_TEXT = (
     lambda kind: pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type),
 )
 #: Columns that a validate job adds.
-VALIDATED = pa.schema([("valid", pa.bool_()), ("violations", _VIOLATIONS_TYPE)])
+VALIDATION_SCHEMA = pa.schema([("valid", pa.bool_()), ("violations", _VIOLATIONS_TYPE)])
 
 
 def _check_kind(_job: Job, _field: Any, kind: object) -> None:
@@ -142,7 +142,8 @@ class Job:
             a broker depends.
         lenient: for ``decode``, whether invalid messages are decoded as far as possible, as by
             `amqp10msg.columns.decode` with ``strict=False``. The good rows then have the columns
-            `ERRORS`, and only messages without any readable value in `columns` are quarantined.
+            `ERROR_COLUMN_NAMES`, and only messages without any readable value in `columns` are
+            quarantined.
 
     Raises:
         OSError: the file of `rules` cannot be read.
@@ -292,15 +293,15 @@ class Job:
             )
         if self.kind == "decode":
             decoded = arrow.schema_of(self._decoded_columns()).names
-            if {*decoded} <= {*ERRORS}:
+            if {*decoded} <= {*ERROR_COLUMN_NAMES}:
                 raise ValueError(
                     "good rows have no error columns, so they would have no columns at all: select "
                     "other columns, too"
                 )
             self._reject_clash(names, decoded, "of the decoded message")
         elif self.kind == "validate":
-            self._reject_clash(names, VALIDATED.names, "of the output")
-        self._reject_clash(names, QUARANTINE.names, "of the quarantine")
+            self._reject_clash(names, VALIDATION_SCHEMA.names, "of the output")
+        self._reject_clash(names, QUARANTINE_SCHEMA.names, "of the quarantine")
 
     def check_types(self, schema: pa.Schema) -> None:
         """Check that the columns with messages are binary, and that a column ``fault`` is text.
@@ -330,13 +331,16 @@ class Job:
             )
 
     def _decoded_columns(self) -> list[str]:
-        """Return the columns to decode. They include `ERRORS`, to separate good and bad rows."""
+        """Return the columns to decode.
+
+        They include `ERROR_COLUMN_NAMES`, to separate good and bad rows.
+        """
         if self.columns is None:
             return [name for name in arrow.SCHEMA.names if name != "section_offsets"]
         names = list(self.columns)
         if len(names) == 1 and names[0] in arrow.SETS:
             names = arrow.schema_of(names[0]).names
-        return [*names, *(name for name in ERRORS if name not in names)]
+        return [*names, *(name for name in ERROR_COLUMN_NAMES if name not in names)]
 
     def _passed_through(self, names: list[str], *, to_quarantine: bool = False) -> list[str]:
         """Return the input columns that are copied to the output, such as ``source``.
@@ -346,9 +350,9 @@ class Job:
         """
         excluded = {self.column, "message_format", *_MESSAGE_COLUMNS, SOURCE, OFFSET, FAULT}
         if _is_quarantine(names):
-            excluded |= {*QUARANTINE.names}
-        if {*VALIDATED.names} <= {*names} and self.kind == "validate":
-            excluded |= {*VALIDATED.names}
+            excluded |= {*QUARANTINE_SCHEMA.names}
+        if {*VALIDATION_SCHEMA.names} <= {*names} and self.kind == "validate":
+            excluded |= {*VALIDATION_SCHEMA.names}
         if self.kind == "translate":
             excluded |= {"losses"} if to_quarantine else {*BASIC.names, "losses"}
         return [name for name in names if name not in excluded]
@@ -428,7 +432,7 @@ class Job:
         if SOURCE in batch.schema.names:
             fields += _LOCATION_FIELDS
             arrays += [batch.column(SOURCE).cast(pa.string()), batch.column(OFFSET)]
-        schema = pa.schema([*fields, *QUARANTINE])
+        schema = pa.schema([*fields, *QUARANTINE_SCHEMA])
         return pa.RecordBatch.from_arrays([*arrays, *contents, *errors], schema=schema)
 
     def _split_good_and_bad(
@@ -490,7 +494,7 @@ class Job:
         valid, violations = validate_column(wire, profile)
         errors = first_errors(valid, violations)
         names = self._passed_through(batch.schema.names)
-        added = pa.schema([("wire", pa.binary()), *VALIDATED])
+        added = pa.schema([("wire", pa.binary()), *VALIDATION_SCHEMA])
         return self._split_good_and_bad(batch, names, [wire, valid, violations], added, errors)
 
     def _translate(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
@@ -523,7 +527,7 @@ class Job:
 
     def _profile(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
         wire = batch.column(self.column)
-        decoded_rows = decode_column(wire, [*MAPS, "creation_time", *ERRORS])
+        decoded_rows = decode_column(wire, [*MAPS, "creation_time", *ERROR_COLUMN_NAMES])
         stats.add_sizes(wire)
         _count_times(batch, stats, decoded_rows.column("creation_time"))
         for section in MAPS:
@@ -564,7 +568,7 @@ def _is_quarantine(names: list[str]) -> bool:
 
     A single column with such a name may be a column of the user.
     """
-    return {*QUARANTINE.names} <= {*names}
+    return {*QUARANTINE_SCHEMA.names} <= {*names}
 
 
 def _check_fault_type(arrow_type: pa.DataType) -> None:
@@ -623,7 +627,7 @@ def _column_or_nulls(batch: pa.RecordBatch, name: str, arrow_type: pa.DataType) 
 
 
 # Decoded columns that are not null even if nothing in the message is readable.
-_NAMES_WITHOUT_CONTENT = {"wire", "message_format", "error", *ERRORS}
+_NAMES_WITHOUT_CONTENT = {"wire", "message_format", "error", *ERROR_COLUMN_NAMES}
 
 
 def _has_values(decoded_rows: pa.RecordBatch) -> pa.Array:
@@ -639,9 +643,13 @@ def _has_values(decoded_rows: pa.RecordBatch) -> pa.Array:
 def _good_schema(names: tuple[str, ...], *, with_errors: bool) -> pa.Schema:
     """Return the schema of good rows of a decode job: the decoded columns.
 
-    Without `with_errors`, these are all except `ERRORS`.
+    Without `with_errors`, these are all except `ERROR_COLUMN_NAMES`.
     """
-    fields = [field for field in arrow.schema_of(names) if with_errors or field.name not in ERRORS]
+    fields = [
+        field
+        for field in arrow.schema_of(names)
+        if with_errors or field.name not in ERROR_COLUMN_NAMES
+    ]
     return pa.schema([(field.name, type_for_spark(field.type)) for field in fields])
 
 
@@ -731,7 +739,7 @@ def validate_with_faults(
         [{"rule": code, "clause": "", "severity": "error", "path": "", "text": text}]
         for code, text in zip(_fault_codes(texts).to_pylist(), texts.to_pylist(), strict=True)
     ]
-    names = VALIDATED.names
+    names = VALIDATION_SCHEMA.names
     replacements = (pa.repeat(False, len(rows)), pa.array(errors, _VIOLATIONS_TYPE))
     replaced = replace_rows(
         dict(zip(names, (valid, violations), strict=True)),
@@ -793,16 +801,17 @@ def _replace_errors(
     """Return decoded rows with other errors in the rows that `is_error` selects.
 
     Args:
-        decoded_rows: the rows, with the columns `ERRORS`, a column ``error``, both or neither.
+        decoded_rows: the rows, with the columns `ERROR_COLUMN_NAMES`, a column ``error``, both or
+            neither.
         is_error: whether a row gets the other error.
-        errors: the columns `ERRORS` of the other errors.
+        errors: the columns `ERROR_COLUMN_NAMES` of the other errors.
     """
     for index, field in enumerate(decoded_rows.schema):
         if field.name == "error":
             arrays = [cast_array(e, f.type) for e, f in zip(errors, field.type, strict=True)]
             column = pa.StructArray.from_arrays(arrays, fields=list(field.type))
-        elif field.name in ERRORS:
-            column = cast_array(errors[ERRORS.index(field.name)], field.type)
+        elif field.name in ERROR_COLUMN_NAMES:
+            column = cast_array(errors[ERROR_COLUMN_NAMES.index(field.name)], field.type)
         else:
             continue
         column = pc.if_else(is_error, column, decoded_rows.column(index))
@@ -811,7 +820,7 @@ def _replace_errors(
 
 
 def validate_column(array: Any, profile: validation.Profile) -> tuple[pa.Array, pa.Array]:
-    """Validate an array of messages; return the columns of `VALIDATED`."""
+    """Validate an array of messages; return the columns of `VALIDATION_SCHEMA`."""
     chunks = arrow.binary_chunks(array) or [pa.array([], pa.binary())]
     results = [_validate_chunk(chunk, profile) for chunk in chunks]
     if len(results) == 1:
@@ -883,8 +892,8 @@ def first_errors(valid: pa.Array, violations: pa.Array) -> list[pa.Array]:
 def error_columns(
     array: Any, decoded_rows: pa.RecordBatch, profile: validation.Profile | None
 ) -> list[pa.Array]:
-    """Return the columns `ERRORS` of decoded messages, and a column with the error texts."""
-    errors = [decoded_rows.column(name) for name in ERRORS]
+    """Return the columns `ERROR_COLUMN_NAMES` of decoded messages, and one with the error texts."""
+    errors = [decoded_rows.column(name) for name in ERROR_COLUMN_NAMES]
     texts: list[str | None] = [None] * len(array)
     if errors[0].null_count < len(array):
         codes, _, offsets = (column.to_pylist() for column in errors)

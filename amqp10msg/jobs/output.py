@@ -106,7 +106,8 @@ def quarantined(path: str | Path) -> Iterator[dict[str, Any]]:
         path: the folder of a job, or of a stream.
 
     Yields:
-        Each row as a dict: the columns with the message's location in the input, then `QUARANTINE`.
+        Each row as a dict: the columns with the message's location in the input, then
+        `QUARANTINE_SCHEMA`.
 
     Raises:
         FileNotFoundError: the folder does not exist, or no job has written to it.

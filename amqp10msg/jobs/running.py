@@ -47,7 +47,7 @@ from itertools import chain
 import pyarrow as pa
 
 from amqp10msg.columns import in_pieces
-from amqp10msg.jobs.inputs import MESSAGES, RANGE_BYTES, Input
+from amqp10msg.jobs.inputs import MESSAGE_SCHEMA, RANGE_BYTES, Input
 from amqp10msg.wire.errors import expect
 
 #: The behaviour if the output folder exists, to raise an error, add files to it, or replace it.
@@ -111,12 +111,12 @@ def run(
         mode: if the folder exists, ``error`` raises FileExistsError, ``append`` adds files to it,
             and ``overwrite`` replaces it.
         options: ``rangeBytes``: the size of a part, in bytes. ``maxSize``: the maximum size of a
-            message, in bytes. ``expansion`` and ``zeroWidth``: limits on decompression and empty
-            records, as in `amqp10msg.Limits`. ``compression``: the compression of the Parquet
+            message, in bytes. ``expansionRatio`` and ``zeroWidth``: limits on decompression and
+            empty records, as in `amqp10msg.Limits`. ``compression``: the compression of the Parquet
             files, by default ``snappy``. ``protocol``, ``address``, ``since``, ``until`` and
             ``selector``: filters on the messages, as in `amqp10msg.spark.Amqp10`. For Parquet,
             ``address`` needs a column with this name, times need ``time`` or ``received``, and
-            ``zeroWidth`` is refused, because `expansion` limits the rows.
+            ``zeroWidth`` is refused, because `expansionRatio` limits the rows.
         workers: the number of processes; with 1, the job runs in this process. None for one process
             per core, or fewer if the input is small.
         progress: called after each part.
@@ -483,7 +483,7 @@ def _run_batch(batch: pa.RecordBatch, job: Job) -> _Rows:
 
 def _empty_batch(job_input: Input) -> pa.RecordBatch:
     """Return an input batch without rows, with which `read` finds the schema for empty input."""
-    schema = MESSAGES if job_input.table is None else job_input.table.schema
+    schema = MESSAGE_SCHEMA if job_input.table is None else job_input.table.schema
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -218,7 +218,6 @@ def _loss_rows(translation: Translation[Any]) -> list[dict[str, Any]]:
 
 # (validity bitmap, or None if no cell is null; offsets; data).
 _StringBuffers = tuple[bytes | None, bytes, bytes]
-_BROKER_REASONS = pa.array(sorted(BROKER_REASONS))
 _LOSS_TEXT_FIELDS = ("path", "action", "before", "after", "reason")
 
 
@@ -259,11 +258,20 @@ def _losses_array(field: pa.Field, rows: int, kernel_losses: Any, validity: Any)
         for name, buffers in zip(_LOSS_TEXT_FIELDS, texts, strict=True)
     ]
     children.append(pa.Array.from_buffers(pa.bool_(), count, [None, pa.py_buffer(recoverable)]))
-    is_of_broker = pc.is_in(children[_LOSS_TEXT_FIELDS.index("reason")], _BROKER_REASONS)
+    is_of_broker = pc.is_in(children[_LOSS_TEXT_FIELDS.index("reason")], _broker_reasons())
     children.append(pc.if_else(is_of_broker, "broker", "sender"))
     losses = pa.StructArray.from_arrays(children, fields=list(members))
     buffers = [validity, pa.py_buffer(offsets)]
     return pa.Array.from_buffers(field.type, rows, buffers, children=[losses])
+
+
+@cache
+def _broker_reasons() -> pa.Array:
+    """Return the reasons of losses that concern annotations of brokers.
+
+    Not at import, because pyarrow imports pandas to convert a list.
+    """
+    return pa.array(sorted(BROKER_REASONS))
 
 
 def arrays_from_kernel(schema: pa.Schema, rows: int, kernel_result: Any) -> dict[str, Any]:

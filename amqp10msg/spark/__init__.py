@@ -23,7 +23,7 @@ except ModuleNotFoundError as _error:
         f"amqp10msg.spark needs {_error.name}: pip install 'amqp10msg[spark]'", name=_error.name
     ) from _error
 
-from amqp10msg.jobs import ERRORS, MESSAGES, Job, Run, Stats, page, read_stats
+from amqp10msg.jobs import ERROR_COLUMN_NAMES, MESSAGE_SCHEMA, Job, Run, Stats, page, read_stats
 from amqp10msg.spark.artifacts import add_artifacts, archives
 from amqp10msg.spark.broker_sink import Amqp10Broker
 from amqp10msg.spark.delta import to_delta
@@ -45,8 +45,8 @@ from amqp10msg.spark.source import Amqp10
 from amqp10msg.spark.stream_source import Amqp10Stream
 
 __all__ = [
-    "ERRORS",
-    "MESSAGES",
+    "ERROR_COLUMN_NAMES",
+    "MESSAGE_SCHEMA",
     "Amqp10",
     "Amqp10Broker",
     "Amqp10Queue",

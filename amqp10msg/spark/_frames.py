@@ -15,7 +15,7 @@ from pyspark.sql.types import BinaryType, DataType, StringType, StructField, Str
 
 from amqp10msg.columns import SETS, MapsAs, in_pieces, schema_of
 from amqp10msg.jobs.inputs import common_names
-from amqp10msg.jobs.job import ERRORS, cast_array, schema_for_spark
+from amqp10msg.jobs.job import ERROR_COLUMN_NAMES, cast_array, schema_for_spark
 from amqp10msg.spark._workers import freeze_imports, missing_kernel_warning, warn_once
 
 #: Computes the new columns of a batch, in the order of their schema.
@@ -74,7 +74,7 @@ def add_error_column(columns: str | Sequence[str], maps: MapsAs) -> list[str]:
         names = schema_of(columns, maps=maps).names if columns in SETS else [columns]
     else:
         names = list(columns)
-    return names if {"error", *ERRORS} & {*names} else [*names, "error"]
+    return names if {"error", *ERROR_COLUMN_NAMES} & {*names} else [*names, "error"]
 
 
 def columns_to_keep(

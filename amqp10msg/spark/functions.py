@@ -24,7 +24,7 @@ from amqp10msg import columns as arrow
 from amqp10msg import validation
 from amqp10msg.files.event_hubs import CAPTURE_FIELDS, message_of
 from amqp10msg.jobs.job import (
-    VALIDATED,
+    VALIDATION_SCHEMA,
     decode_column,
     decode_with_faults,
     translate_with_faults,
@@ -183,13 +183,16 @@ def encode(df: DataFrame, column: str = "wire", *, keep: Sequence[str] | None = 
 
 
 def _column_metadata(df: DataFrame, name: str) -> dict[str, str]:
-    """Return the metadata that `decode` has set on a column, with the same name or another."""
+    """Return the metadata that `decode` sets on a column, if `decode` has set it.
+
+    The column may have been renamed since: the values are those of its present name.
+    """
     field = arrow.SCHEMA.field(name) if name in arrow.SCHEMA.names else pa.field(name, pa.null())
     metadata = require_column(df, name).metadata
     return {
         key.decode(): value.decode()
         for key, value in (field.metadata or {}).items()
-        if metadata.get(key.decode()) == value.decode()
+        if key.decode() in metadata
     }
 
 
@@ -222,7 +225,7 @@ def validate(
     """
     checked = validation.profile_of(profile)
     require_column(df, column, BINARY)
-    passed = columns_to_keep(df, keep, [], VALIDATED.names)
+    passed = columns_to_keep(df, keep, [], VALIDATION_SCHEMA.names)
     reads_faults = has_faults(df)
 
     def compute(batch: pa.RecordBatch) -> list[pa.Array]:
@@ -232,7 +235,7 @@ def validate(
         return list(validate_column(messages, checked))
 
     read = [column, "fault"] if reads_faults else [column]
-    return map_columns(df, compute, VALIDATED, keep=passed, read=read)
+    return map_columns(df, compute, VALIDATION_SCHEMA, keep=passed, read=read)
 
 
 def translate(

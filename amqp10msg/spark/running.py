@@ -138,7 +138,7 @@ def run(
 def _reject_reading_options(settings: Mapping[str, str]) -> None:
     """Raise ValueError if an option selects or limits messages: Spark reads the input itself."""
     names = [name for name in FILTERS if name in settings]
-    names += limiting_options(settings, ("maxSize", "expansion", "zeroWidth"))
+    names += limiting_options(settings, ("maxSize", "expansionRatio", "zeroWidth"))
     if names:
         raise ValueError(
             f"{', '.join(names)}: these options do not apply to Parquet that Spark reads itself: "

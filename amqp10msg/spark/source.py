@@ -40,7 +40,7 @@ from amqp10msg.files.stores import (
     states_of,
 )
 from amqp10msg.jobs.inputs import (
-    MESSAGES,
+    MESSAGE_SCHEMA,
     RANGE_BYTES,
     READING,
     OnlySparkError,
@@ -86,7 +86,7 @@ class Amqp10(DataSource):
         form: one of `amqp10msg.files.FORMS`; by default, the format of each file is recognised.
         rangeBytes: the size of the range that one task reads; default 128 MiB.
         maxSize: the maximum size of a message, in bytes.
-        expansion: the limit on decompressed bytes per byte of a file, as in `amqp10msg.Limits`.
+        expansionRatio: the limit on decompressed bytes per byte of a file; see `amqp10msg.Limits`.
         zeroWidth: the limit on empty records in a file, as in `amqp10msg.Limits`.
         maxFilesPerTrigger: the maximum number of files in a batch of a stream; default unlimited.
         maxBytesPerTrigger: the maximum total size of these files, in bytes; default unlimited.
@@ -125,8 +125,8 @@ class Amqp10(DataSource):
         return "amqp10"
 
     def schema(self) -> StructType:
-        """Return the columns of `MESSAGES`."""
-        return from_arrow_schema(MESSAGES)
+        """Return the columns of `MESSAGE_SCHEMA`."""
+        return from_arrow_schema(MESSAGE_SCHEMA)
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002  (Spark's signature)
         """Return the reader of a batch query."""

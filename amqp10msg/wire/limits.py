@@ -38,8 +38,8 @@ class Limits:
     A message or value that exceeds `depth`, `items`, `zero_width`, `zero_width_per_byte` or `size`
     raises `DecodeError` with the condition ``amqp:resource-limit-exceeded``. So does a section of
     annotations with more than 4,096 ulong keys, which is a fixed limit. A file that exceeds
-    `expansion` is read up to the limit, and the last record states the error; a Parquet file with
-    too many rows raises ValueError.
+    `expansion_ratio` is read up to the limit, and the last record states the error; a Parquet file
+    with too many rows raises ValueError.
 
     Attributes:
         depth: maximum nesting of lists, maps, arrays and described values, 1 to 256.
@@ -51,9 +51,9 @@ class Limits:
             the input, 0 to 2^20, in addition to the 255 that any input may have. The lower of both
             limits applies.
         size: maximum size of the input in bytes, or None for no limit.
-        expansion: maximum ratio of a file's decompressed size to its size, and of the rows of a
-            Parquet file to its bytes. It applies beyond 64 MiB in a gzip or Avro file, and beyond a
-            million rows and 256 MiB per row group in a Parquet file.
+        expansion_ratio: maximum ratio of a file's decompressed size to its size, and of the rows
+            of a Parquet file to its bytes. It applies beyond 64 MiB in a gzip or Avro file, and
+            beyond a million rows and 256 MiB per row group in a Parquet file.
     """
 
     depth: int = attrs.field(
@@ -64,7 +64,7 @@ class Limits:
     size: int | None = attrs.field(
         default=None, validator=attrs.validators.optional(attrs.validators.ge(0))
     )
-    expansion: int = attrs.field(default=_MAX_EXPANSION_RATIO, validator=_COUNT_VALIDATORS)
+    expansion_ratio: int = attrs.field(default=_MAX_EXPANSION_RATIO, validator=_COUNT_VALIDATORS)
     zero_width_per_byte: int = attrs.field(
         default=_MAX_ZERO_WIDTH_ELEMENTS_PER_BYTE,
         validator=[
@@ -84,6 +84,6 @@ DEFAULT_LIMITS = Limits()
 UNLIMITED = Limits(
     items=2**62,
     zero_width=2**62,
-    expansion=2**62,
+    expansion_ratio=2**62,
     zero_width_per_byte=_UPPER_BOUND_OF_ZERO_WIDTH_PER_BYTE,
 )

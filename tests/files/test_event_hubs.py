@@ -322,10 +322,14 @@ def test_small_file_does_not_expand_to_a_large_block() -> None:
     }
     octets = block_of(schema, 1, body.getvalue(), "deflate")
 
-    (fault,) = faults_of(octets, expansion=1)
+    (fault,) = faults_of(octets, expansion_ratio=1)
 
-    assert "a block expands beyond the limit: raise Limits.expansion" in fault
-    assert [""] == faults_of(octets, expansion=2000) == faults_of(octets, expansion=1 << 62)
+    assert "a block expands beyond the limit: raise Limits.expansion_ratio" in fault
+    assert (
+        [""]
+        == faults_of(octets, expansion_ratio=2000)
+        == faults_of(octets, expansion_ratio=1 << 62)
+    )
 
 
 def test_uncounted_records_of_a_block_are_a_fault() -> None:

@@ -487,7 +487,9 @@ class TestBombs:
             in found[-1].fault
         )
         assert [] == [
-            r.fault for r in files.read(path, form, limits=Limits(expansion=10_000)) if r.fault
+            r.fault
+            for r in files.read(path, form, limits=Limits(expansion_ratio=10_000))
+            if r.fault
         ]
 
     @pytest.mark.parametrize("form, empty", [("prefixed", bytes(4)), ("cborseq", b"\x40")])
@@ -588,8 +590,8 @@ class TestParquet:
         )
         (said,) = faults_of(path)
         assert re.match(r".*m\.parquet: row group 0: row group 0 has", said)
-        assert 1 == len(list(files.read(path, limits=Limits(expansion=100_000))))
-        assert 1 == len(list(batches_of(path, expansion="100000")))
+        assert 1 == len(list(files.read(path, limits=Limits(expansion_ratio=100_000))))
+        assert 1 == len(list(batches_of(path, expansionRatio="100000")))
 
     def test_row_groups_after_a_refused_row_group_are_read(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -618,7 +620,7 @@ class TestParquet:
             next(files.read(path))
         (fault,) = faults_of(path)
         assert re.search(said, fault)
-        assert rows == sum(batch.num_rows for batch in batches_of(path, expansion="10000"))
+        assert rows == sum(batch.num_rows for batch in batches_of(path, expansionRatio="10000"))
 
     def test_bytes_of_equal_rows_are_bounded(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -636,7 +638,7 @@ class TestParquet:
         assert "the rows have more than 10,000,000 bytes" in last.fault
         (said,) = faults_of(path)
         assert re.search(r"m\.parquet: .*: the rows have more than 10,000,000", said)
-        assert 1_000 == len(list(files.read(path, limits=Limits(expansion=1_000_000))))
+        assert 1_000 == len(list(files.read(path, limits=Limits(expansion_ratio=1_000_000))))
 
     def test_too_large_value_is_a_fault(self, tmp_path: Path) -> None:
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")

@@ -269,7 +269,7 @@ def test_damage_is_undetected_only_in_skipped_sections(names: list[str], section
 
 
 def _missing_errors(names: list[str]) -> list[str]:
-    return [name for name in jobs.ERRORS if name not in names]
+    return [name for name in jobs.ERROR_COLUMN_NAMES if name not in names]
 
 
 @pytest.mark.parametrize("name", columns.SETS)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from amqp10msg.files import Record  # noqa: E402
-from amqp10msg.jobs import ERRORS, Job, read, run  # noqa: E402
+from amqp10msg.jobs import ERROR_COLUMN_NAMES, Job, read, run  # noqa: E402
 from amqp10msg.jobs.inputs import Filters  # noqa: E402
 
 ORDERS = [
@@ -125,7 +125,7 @@ def test_input_without_rows_has_its_columns(tmp_path: Path) -> None:
 
     reader = read(tmp_path / "a.parquet")
 
-    assert {"message_id", "body", *ERRORS} <= set(reader.schema.names)
+    assert {"message_id", "body", *ERROR_COLUMN_NAMES} <= set(reader.schema.names)
     assert 0 == reader.read_all().num_rows
 
 
@@ -282,7 +282,7 @@ def test_limit_on_empty_records_is_refused_for_parquet(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"zeroWidth does not apply to Parquet.*remove"):
             function(tmp_path / "a.parquet", options={"ZEROWIDTH": "5"})
     # The highest value is no limit, as --trust-files requests it.
-    options = {"zeroWidth": str(1 << 62), "expansion": str(1 << 62)}
+    options = {"zeroWidth": str(1 << 62), "expansionRatio": str(1 << 62)}
     assert 5 == read(tmp_path / "a.parquet", options=options).read_all().num_rows
 
 

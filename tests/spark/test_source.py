@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException  # noqa: E402
 from pyspark.sql.types import StructType  # noqa: E402
 
 from amqp10msg import columns, jobs, spark  # noqa: E402
-from amqp10msg.jobs import MESSAGES, Job  # noqa: E402
+from amqp10msg.jobs import MESSAGE_SCHEMA, Job  # noqa: E402
 from amqp10msg.jobs.manifest import STATS  # noqa: E402
 from amqp10msg.jobs.output import output_of  # noqa: E402
 from amqp10msg.spark.source import Amqp10  # noqa: E402
@@ -58,7 +58,7 @@ def test_file_ranges_are_read_exactly_once(spark_session: Any, tmp_path: Path) -
     df = spark_session.read.format("amqp10").option("rangeBytes", 300).load(str(tmp_path))
     found = df.collect()
 
-    assert spark.MESSAGES.names == df.columns
+    assert spark.MESSAGE_SCHEMA.names == df.columns
     assert sorted(SOUND) == sorted(bytes(row.wire) for row in found)
     assert df.rdd.getNumPartitions() > 5
     one = next(row for row in found if row.wire == SOUND[1])
@@ -144,7 +144,7 @@ def test_filter_options_select_the_same_rows_of_parquet(
     records = [*captured]
     monkeypatch.undo()
     path = tmp_path / "a.parquet"
-    fields = [field for field in MESSAGES if field.name not in {"source", "offset"}]
+    fields = [field for field in MESSAGE_SCHEMA if field.name not in {"source", "offset"}]
     cells = [[getattr(r, field.name) for r in records] for field in fields]
     pq.write_table(
         pa.table([*map(pa.array, cells, (f.type for f in fields))], pa.schema(fields)), path
@@ -188,7 +188,7 @@ def test_invalid_filter_is_an_error(tmp_path: Path, option: str, value: str, tex
         spark.Amqp10({"path": str(tmp_path), option: value}).reader(StructType())
 
 
-@pytest.mark.parametrize("name", ["maxSize", "expansion", "zeroWidth", "selector"])
+@pytest.mark.parametrize("name", ["maxSize", "expansionRatio", "zeroWidth", "selector"])
 def test_reading_option_is_refused_for_parquet_that_spark_reads(tmp_path: Path, name: str) -> None:
     value = "a = 1" if name == "selector" else "5"
     arguments = ("hdfs://host/a.parquet", str(tmp_path / "out"), Job("decode"))
@@ -235,12 +235,12 @@ def test_decode_separates_valid_and_invalid_messages(spark_session: Any, tmp_pat
         by_error[row["error_code"] is not None].append(row)
     assert b"" in [row["wire"] for row in by_error[True]]
     good, bad = (read(folder) for folder in output_of(out))
-    left_out = {"message_format", "section_offsets", *spark.ERRORS}
+    left_out = {"message_format", "section_offsets", *spark.ERROR_COLUMN_NAMES}
     names = [name for name in columns.SCHEMA.names if name not in left_out]
     assert sorted(repr([r[n] for n in names]) for r in by_error[False]) == sorted(
         repr([r[n] for n in names]) for r in good
     )
-    names = ["wire", *spark.ERRORS]
+    names = ["wire", *spark.ERROR_COLUMN_NAMES]
     assert sorted(repr([r[n] for n in names]) for r in by_error[True]) == sorted(
         repr([r[n] for n in names]) for r in bad
     )

@@ -72,7 +72,7 @@ def _is_within(errors: int, messages: int, max_errors: str) -> bool:
 
 
 #: The options of a job for --trust-files, with limits on expansion that are never reached.
-_UNLIMITED_EXPANSION = {"expansion": str(1 << 62), "zeroWidth": str(1 << 62)}
+_UNLIMITED_EXPANSION = {"expansionRatio": str(1 << 62), "zeroWidth": str(1 << 62)}
 
 
 class _OutputFolder(click.Path):

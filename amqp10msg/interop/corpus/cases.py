@@ -32,8 +32,11 @@ KINDS = ("value", "message", "composite", *BASIC_KINDS, *QUESTIONS)
 SEVERITIES = ("error", "warning")
 
 _ID_PATTERN = re.compile(r"[a-z0-9]+(?:[-._][a-z0-9]+)*")
-# The names of the limits on decoding, without `expansion`, which applies to compressed files only.
-_LIMIT_NAMES = tuple(field.name for field in attrs.fields(Limits) if field.name != "expansion")
+# The names of the limits on decoding, without `expansion_ratio`, which applies to compressed files
+# only.
+_LIMIT_NAMES = tuple(
+    field.name for field in attrs.fields(Limits) if field.name != "expansion_ratio"
+)
 _CLAUSE_PATTERN = re.compile(
     r"Part [1-5], \d+(?:\.\d+){1,3}"
     r"|0-9-1, \d+(?:\.\d+){1,4}"
