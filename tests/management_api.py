@@ -6,6 +6,7 @@ import base64
 import contextlib
 import http.server
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -75,6 +76,7 @@ def management(
     user: str = "guest:guest",
     others: dict[str, Any] | None = None,
     made: list[tuple[str, str, Any]] | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> Iterator[str]:
     """Serve queues, and yield the URL.
 
@@ -83,6 +85,7 @@ def management(
         user: who may ask.
         others: what else it answers, by the first part of the path.
         made: takes what it is asked to make: method, path, body. It is not there afterwards.
+        tls: the certificate of an https server; None for http.
     """
     about = {
         "queues": queues,
@@ -92,10 +95,12 @@ def management(
     }
     handler = type("Handler", (_Handler,), about)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, args=[0.01])
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}"
+            yield f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}"
         finally:
             server.shutdown()
             thread.join(10)

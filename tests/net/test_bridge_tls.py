@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import http.server
 import os
 import re
 import signal
@@ -25,10 +27,12 @@ from amqp10msg import Array, Message, Symbol, UByte  # noqa: E402
 from amqp10msg.delivery import Source, Target  # noqa: E402
 from amqp10msg.net import transport  # noqa: E402
 from amqp10msg.net.bridge import Bridge, LinkError, RouteOptions, parse_url  # noqa: E402
+from amqp10msg.net.bridge.management import Management  # noqa: E402
 from amqp10msg.net.ends.links import open_target  # noqa: E402
 from amqp10msg.net.ends.terms import TargetRequest  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 from tests.basic_broker import BasicBroker, Stored, running  # noqa: E402
+from tests.management_api import management  # noqa: E402
 from tests.net.test_bridge_files import line  # noqa: E402
 from tests.waiting import wait_until  # noqa: E402
 
@@ -400,6 +404,58 @@ def test_process_title_and_signals_are_set_before_the_imports(tmp_path: Path) ->
     assert PASSWORD not in title
     assert 4 == done.returncode  # it was stopped before it asked its source
     assert "could not be counted: the source is not connected" in done.stdout
+
+
+@contextlib.contextmanager
+def redirecting(target: str) -> Iterator[str]:
+    """Answer every request with a redirect to `target`, and yield the URL."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(302)
+            self.send_header("Location", target + self.path)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            """Print nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=[0.01])
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join(10)
+
+
+def request_version(url: str, certificates: Path) -> tuple[int, ...]:
+    """Return the version that the API at `url` reports, trusting `certificates` only."""
+    return Management(url, parse_url(f"amqps://guest:guest@h?cacertfile={certificates}")).version()
+
+
+def test_management_api_over_https_is_verified(authority: Authority) -> None:
+    overview = {"overview": {"rabbitmq_version": "4.0.5"}}
+    with management([], others=overview, tls=authority.server) as url:
+        assert (4, 0, 5) == request_version(url, authority.trusted)
+        with pytest.raises(LinkError, match="CERTIFICATE_VERIFY_FAILED"):
+            request_version(url, authority.other)
+
+
+def test_redirect_of_the_management_api_to_https_is_verified(authority: Authority) -> None:
+    """Only the redirected request needs certificates. It has no credentials."""
+    with management([], tls=authority.server) as https, redirecting(https) as url:
+        with pytest.raises(LinkError, match="401 Unauthorized"):
+            request_version(url, authority.trusted)
+        with pytest.raises(LinkError, match="CERTIFICATE_VERIFY_FAILED"):
+            request_version(url, authority.other)
+
+
+def test_management_api_over_http_loads_no_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading the certificates of the system takes longer than the request."""
+    monkeypatch.setattr(ssl, "create_default_context", lambda **_: pytest.fail("loaded"))
+    with management([], others={"overview": {"rabbitmq_version": "4.0.5"}}) as url:
+        assert (4, 0, 5) == request_version(url, Path("missing.pem"))
 
 
 def test_unverified_certificate_is_logged(caplog: pytest.LogCaptureFixture) -> None:
