@@ -244,9 +244,11 @@ def test_batch_to_broker_equals_row_by_row(share: int) -> None:
                 wires += recorded(json.loads(line))
     wires = sorted(set(wires))
     assert len(wires) > 1000 / share
-    for profile in PROFILES:
-        there = TO_BASIC[profile].run({"wire": pa.array(wires, pa.binary())})
-        assert_same(TO_BASIC[profile], {"wire": pa.array(wires, pa.binary())})
+    for number, profile in enumerate(PROFILES):
+        # The short form takes every third message of the sample, other ones for each profile.
+        own = pa.array(wires[number % 3 :: 3] if share > 1 else wires, pa.binary())
+        there = TO_BASIC[profile].run({"wire": own})
+        assert_same(TO_BASIC[profile], {"wire": own})
         assert_same(TO_AMQP10[profile], {name: there[name] for name in BASIC.names})
 
 

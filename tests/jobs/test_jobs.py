@@ -48,7 +48,7 @@ def test_batch_over_size_limit_is_processed_in_halves(tmp_path: Path, kind: Kind
         assert wanted == [row["message_annotations"] for row in good]
 
 
-@pytest.mark.parametrize("workers", [1, 2, None])
+@pytest.mark.parametrize("workers", [1, None])
 def test_one_bad_message_in_a_thousand_is_a_row_with_reason(
     tmp_path: Path, workers: int | None
 ) -> None:
