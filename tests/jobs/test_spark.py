@@ -81,7 +81,7 @@ def queue(tmp_path: Path) -> Path:
 
 def both(session: Any, source: Path, folder: Path, job: Job, **options: str) -> int:
     """Do a job both ways, compare the two outputs, and give how many messages there are."""
-    jobs.run(source, folder / "local", job, options=options, workers=2)
+    jobs.run(source, folder / "local", job, options=options, workers=1)
     spark.run(session, str(source), folder / "spark", job, options=options)
 
     one, other = (
@@ -217,7 +217,7 @@ def test_spark_job_reads_partition_folders_as_columns(spark_session: Any, tmp_pa
 
 def test_spark_job_returns_counts_and_reports_progress(spark_session: Any, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
-    for number, wire in enumerate([*WIRES, WIRES[0][:-1]]):
+    for number, wire in enumerate([*WIRES[::15], WIRES[0][:-1]]):
         pq.write_table(pa.table({"wire": [wire] * 100}), tmp_path / "in" / f"{number}.parquet")
     seen: list[tuple[int, int]] = []
 
