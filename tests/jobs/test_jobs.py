@@ -206,7 +206,16 @@ def test_translation_quarantine_has_exchange_and_routing_key(tmp_path: Path) -> 
     assert row == {name: bad[name] for name in row}
 
 
-@pytest.mark.parametrize("kind, form", [*((kind, "bin") for kind in KINDS), ("decode", "parquet")])
+@pytest.mark.parametrize(
+    "kind, form",
+    [
+        ("decode", "bin"),
+        ("decode", "parquet"),
+        ("profile", "bin"),  # writes no messages
+        # The same division of the input, and merging of the outputs, as decode.
+        *(pytest.param(kind, "bin", marks=pytest.mark.soak) for kind in ("translate", "validate")),
+    ],
+)
 def test_worker_count_does_not_change_output(tmp_path: Path, kind: Kind, form: str) -> None:
     wires = [*SOUND[:40], SOUND[0][:-1], b"", Message("x", properties=Properties()).encode()]
     if form == "bin":

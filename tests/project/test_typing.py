@@ -218,17 +218,22 @@ def test_mypy_accepts_correct_programs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("checker", [mypy, pyright])
-def test_type_checkers_accept_documented_examples(
+def test_type_checkers_accept_documented_examples_and_typical_programs(
     tmp_path: Path, checker: Callable[..., list[str]]
 ) -> None:
+    """In one run: each start of a checker takes longer than the programs."""
     pages = [(ROOT / page).read_text("utf-8") for page in ("README.md", "docs/tutorial.md")]
-    programs = [
+    documented = [
         "".join(example.source for example in DocTestParser().get_examples(text.replace("```", "")))
         for text in pages
     ]
+    typical = {file.stem: file.read_text("utf-8") for file in PROGRAMS}
 
-    assert all("Message.decode(" in program for program in programs)
-    assert [] == checker(tmp_path, programs[0], tutorial=programs[1])
+    assert all("Message.decode(" in program for program in documented)
+    assert len(typical) >= 10
+    checked = {name: text for name, text in typical.items() if all(map(find_spec, needs(text)))}
+    assert "tutorial" not in checked
+    assert [] == checker(tmp_path, documented[0], tutorial=documented[1], **checked)
 
 
 @pytest.mark.parametrize("checker", [mypy, pyright])
@@ -241,17 +246,6 @@ def test_type_checkers_know_the_kinds_of_jobs(
     (error,) = checker(tmp_path, program)
 
     assert error.startswith('Job("decod")')
-
-
-@pytest.mark.parametrize("checker", [mypy, pyright])
-def test_type_checkers_accept_typical_programs(
-    tmp_path: Path, checker: Callable[..., list[str]]
-) -> None:
-    programs = {file.stem: file.read_text("utf-8") for file in PROGRAMS}
-    assert len(programs) >= 10
-
-    there = {name: text for name, text in programs.items() if all(map(find_spec, needs(text)))}
-    assert [] == checker(tmp_path, "", **there)
 
 
 @pytest.mark.parametrize("file", PROGRAMS, ids=lambda file: str(file.stem))
