@@ -225,8 +225,8 @@ scan_kernel: Callable[[pa.Array, Plan, Limits], tuple[pa.RecordBatch, list[int]]
 )
 
 
-# The cells of a row from which only the error is known.
-_ERROR_CELL_NAMES = {"wire", *(field.name for field in ERROR_COLUMNS)}
+# The columns that can have a value in the row of a message that cannot be decoded.
+_ERROR_ROW_COLUMNS = {"wire", *(field.name for field in ERROR_COLUMNS)}
 
 
 def _fill_unsupported_rows(
@@ -247,7 +247,7 @@ def _fill_unsupported_rows(
     rows = (row(array[index].as_py(), plan, limits, None, strict=strict) for index in unsupported)
     limited_rows = limit_text_size(rows, text_limit(array), text_size)
     for index, cells in zip(unsupported, limited_rows, strict=True):
-        (errors if cells.keys() <= _ERROR_CELL_NAMES else other_rows)[index] = cells
+        (errors if cells.keys() <= _ERROR_ROW_COLUMNS else other_rows)[index] = cells
     if other_rows:
         batch = replace_rows(batch, list(other_rows), rows_to_batch(other_rows.values(), plan))
     return _set_errors(batch, errors) if errors else batch

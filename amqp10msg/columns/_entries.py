@@ -157,7 +157,17 @@ def _add_entry(
 
 
 def _to_structs(name: str, pick: Pick, array: pa.Array) -> pa.StructArray:
-    """Convert an entry column to structs; raise EncodeError or TypeError with its name."""
+    """Convert a column with one entry of a map section to structs of `VALUE`.
+
+    Args:
+        name: the name of the column, for errors.
+        pick: the map section, the key and the type of the entry.
+        array: the column.
+
+    Raises:
+        EncodeError: a cell is invalid.
+        TypeError: the column has a wrong type.
+    """
     try:
         if pick.type is not None:
             array = array.cast(SQL_TYPES[pick.type])

@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 
 from amqp10msg.validation import Profile
 from amqp10msg.validation.prefilter import (
+    ANNOTATION_KEY_SUSPICIONS,
     ANNOTATION_TYPE_SUSPICIONS,
     BODY_SUSPICIONS,
     FIELD_SUSPICIONS,
-    KEY_SUSPICIONS,
     VALUE_SUSPICIONS,
 )
 from amqp10msg.validation.suspicion import ANNOTATION_SECTION_NAMES
@@ -62,7 +62,7 @@ def suspects(batch: pa.RecordBatch, profile: Profile) -> list[int]:
             rows.update(_true_indexes(unusual))
     key_tests = [
         group.suspicion.is_usual
-        for group in KEY_SUSPICIONS
+        for group in ANNOTATION_KEY_SUSPICIONS
         if not severities.isdisjoint(group.rules)
     ]
     for attribute, name in ANNOTATION_SECTION_NAMES.items() if key_tests else ():

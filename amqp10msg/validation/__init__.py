@@ -291,7 +291,8 @@ def rule_of(error: DecodeError) -> tuple[str, str]:
 def _compound_clause(rule: Rule, data: bytes, offset: int) -> str:
     """Return the clause of the list, map or array that violates `rule` at `offset` of a message.
 
-    Empty if the rule does not have the clauses of both, or if there is no such value.
+    Empty if the rule does not have two clauses, one for lists and maps and one for arrays, or if no
+    list, map or array violates it at `offset`.
     """
     if rule.clause != COMPOUND_CLAUSES:
         return ""

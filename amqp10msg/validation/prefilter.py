@@ -68,7 +68,7 @@ ALWAYS_CHECKED: Final = tuple(
 # The suspicions of `RULES_NOT_CHECKED_BY_DECODING` by class, each with the ids of its rules.
 FIELD_SUSPICIONS: Final = _group_by_suspicion(RULES_NOT_CHECKED_BY_DECODING, FieldValue)
 BODY_SUSPICIONS: Final = _group_by_suspicion(RULES_NOT_CHECKED_BY_DECODING, BodyKind)
-KEY_SUSPICIONS: Final = _group_by_suspicion(RULES_NOT_CHECKED_BY_DECODING, AnnotationKey)
+ANNOTATION_KEY_SUSPICIONS: Final = _group_by_suspicion(RULES_NOT_CHECKED_BY_DECODING, AnnotationKey)
 VALUE_SUSPICIONS: Final = _group_by_suspicion(RULES_NOT_CHECKED_BY_DECODING, ValueType)
 ANNOTATION_TYPE_SUSPICIONS: Final = _group_by_suspicion(
     RULES_NOT_CHECKED_BY_DECODING, AnnotationType
@@ -210,7 +210,7 @@ class Screen:
 _SUSPICIONS_BY_CLASS: Final[dict[type, tuple[SuspicionWithRules, ...]]] = {
     FieldValue: FIELD_SUSPICIONS,
     BodyKind: BODY_SUSPICIONS,
-    AnnotationKey: KEY_SUSPICIONS,
+    AnnotationKey: ANNOTATION_KEY_SUSPICIONS,
     ValueType: VALUE_SUSPICIONS,
     AnnotationType: ANNOTATION_TYPE_SUSPICIONS,
 }
