@@ -170,7 +170,7 @@ class _Trial:
         """
         for clause, reason in faults:
             entry = (facet, clause or self.case.clause, reason)
-            if is_noted or (facet in _BYTE_FACETS and self.is_open):
+            if is_noted or (facet in _FACETS_UNSPECIFIED_FOR_INVALID_BYTES and self.is_open):
                 self.notes.append(entry)
             else:
                 self.facets[facet] = False
@@ -387,7 +387,7 @@ class _Trial:
 _MAX_VALUE_CHARS = 160
 _NULL = ["null"]
 # Facets for which no clause defines the result if the bytes of the case are invalid.
-_BYTE_FACETS = frozenset(("read", "kept", "written"))
+_FACETS_UNSPECIFIED_FOR_INVALID_BYTES = frozenset(("read", "kept", "written"))
 # The 0-9-1 type letters of integers.
 _INTEGER_LETTERS = frozenset("bBsuUIilL")
 # Ends the description of a difference if a section or field is missing.

@@ -146,7 +146,9 @@ def _replace_by_families(typed: Any, merge_numbers: bool) -> Any:
     value = typed[1]
     if kind == "numeric" and isinstance(value, float):
         family = "number"  # the code below turns a float without a fraction into an integer
-    if isinstance(value, list):  # `kind` is the name of a table field, not a type
+    if isinstance(value, list):
+        # `typed` is a field of a 0-9-1 table, [name, typed value], and the field's name, here
+        # `kind`, equals the name of a type.
         return [kind, _replace_by_families(value, merge_numbers)]
     if family == "number":
         if isinstance(value, str):

@@ -288,7 +288,9 @@ def _answer_filter(data: bytes, given: Mapping[str, Any]) -> Any:
         return {"stopped": True}
 
 
-def _answer_resumption(data: bytes, given: Mapping[str, Any]) -> Any:
+def _answer_delivery_resumption(data: bytes, given: Mapping[str, Any]) -> Any:
+    """Return as JSON how a sender resumes a delivery (Part 2, 2.6.13)."""
+
     def states(end: str) -> dict[bytes, Any]:
         state = given.get(end)
         if state == _NO_DELIVERY:
@@ -367,7 +369,7 @@ def _answer_translation(data: bytes, given: Mapping[str, Any]) -> Any:
 
 _ANSWERS = {
     "filter": _answer_filter,
-    "resumption": _answer_resumption,
+    "resumption": _answer_delivery_resumption,
     "translation": _answer_translation,
     "terminus": _answer_terminus,
 }

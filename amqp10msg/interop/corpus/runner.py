@@ -137,7 +137,7 @@ def run(cases: Iterable[Case], implementation: Implementation | None = None) -> 
         implementation: the implementation; None for this library in strict mode.
     """
     if implementation is not None and not hasattr(implementation, "decode"):
-        raise wrong_type("the implementation of run", "an Implementation", implementation)
+        raise wrong_type("the parameter implementation of run", "an Implementation", implementation)
     if implementation is None:
         implementation = Amqp10msg()
     return Report(implementation.name, tuple(_judge_case(case, implementation) for case in cases))

@@ -368,11 +368,12 @@ def losses(message: Message) -> tuple[Loss, ...]:
 _SIMPLE_CLASSES = frozenset((*_SHARED_CLASSES, *_PROTON_CLASSES))
 _BODY_CLASSES = frozenset((Data, AmqpSequence, AmqpValue))
 # Limits of the fast path (`_convert_fast`): the allowed sets of key types in a map body, the types
-# of annotation keys and of times, and the maximum number of values in a map or list.
-_FAST_BODY_KEY_TYPES: tuple[set[type], ...] = (set(), {str}, {Symbol})
-_ANNOTATION_KEY_TYPES = {str, Symbol}
-_FAST_TIME_TYPES = (type(None), int, Timestamp)
-_MAX_FAST_VALUES = 1_000
+# of annotation keys, the types of creation-time and absolute-expiry-time, and the maximum number of
+# values in a map or list.
+_FAST_PATH_BODY_KEY_TYPES: tuple[set[type], ...] = (set(), {str}, {Symbol})
+_FAST_PATH_ANNOTATION_KEY_TYPES = {str, Symbol}
+_FAST_PATH_TIME_TYPES = (type(None), int, Timestamp)
+_MAX_FAST_PATH_VALUES = 1_000
 
 
 def _convert_fast(message: Message) -> proton.Message | None:
@@ -400,7 +401,7 @@ def _convert_fast(message: Message) -> proton.Message | None:
         is_preserved = _are_simple(content)
     elif type(content) is dict:
         key_types = set(map(type, content))
-        is_preserved = key_types in _FAST_BODY_KEY_TYPES and _are_simple(content.values())
+        is_preserved = key_types in _FAST_PATH_BODY_KEY_TYPES and _are_simple(content.values())
     elif content is not None:
         is_preserved = _are_simple((content,))
     maps = (
@@ -413,7 +414,7 @@ def _convert_fast(message: Message) -> proton.Message | None:
             # Allow few types of keys: keys of different types may be equal in proton's dict.
             keys = set(map(type, entries))
             is_preserved = (
-                keys <= _ANNOTATION_KEY_TYPES if entries is not maps[2] else keys <= {str}
+                keys <= _FAST_PATH_ANNOTATION_KEY_TYPES if entries is not maps[2] else keys <= {str}
             )
             is_preserved = is_preserved and _are_simple(entries.values())
     if not is_preserved:
@@ -452,7 +453,7 @@ def _convert_simple_map(entries: Mapping[Any, Any] | None, key_type: Any) -> dic
 def _are_simple(values: Collection[Any]) -> bool:
     """Whether proton certainly preserves these values: few, of simple types, and no NaN."""
     kinds = set(map(type, values))
-    if not kinds <= _SIMPLE_CLASSES or len(values) > _MAX_FAST_VALUES:
+    if not kinds <= _SIMPLE_CLASSES or len(values) > _MAX_FAST_PATH_VALUES:
         return False
     return kinds.isdisjoint((float, Float)) or all(value == value for value in values)  # noqa: PLR0124  (NaN)
 
@@ -463,7 +464,7 @@ def _has_simple_properties(properties: Properties | None) -> bool:
     # that has no group-sequence.
     return properties is None or (
         all(
-            type(time) in _FAST_TIME_TYPES and time != 0
+            type(time) in _FAST_PATH_TIME_TYPES and time != 0
             for time in (properties.creation_time, properties.absolute_expiry_time)
         )
         and (properties.group_id is None) is (properties.group_sequence is None)

@@ -88,7 +88,10 @@ def _message_sections(message: Any) -> list[Any]:
 
 
 def _to_typed(value: Any) -> list[Any]:
-    """Return a decoded value in typed JSON, with the family of each type that the codec loses."""
+    """Return a decoded value in typed JSON.
+
+    A type that the codec loses is replaced by its family, such as ``integer`` for uint.
+    """
     if isinstance(value, dict) and len(value) == 1:
         # An outcome is {name: fields} with a str as name; decoded map keys are bytes.
         ((name, fields),) = value.items()
