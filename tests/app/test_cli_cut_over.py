@@ -433,7 +433,7 @@ def moved(**given: Any) -> Moved:
         RouteSpec("amqp091://h/?queue=q", "amqp091://i/?queue=q", name="q"),
         *([Step("queue", "q", state="made")], None, 3, 4, 7, 0),
     )
-    made.sample.update([b"1", b"2"])
+    made.sample_digests.update([b"1", b"2"])
     made.found_count = 2
     for name in set(given) & {one.name for one in attrs.fields(Moved)}:
         setattr(made, name, given.pop(name))

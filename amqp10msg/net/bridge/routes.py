@@ -104,12 +104,12 @@ class Declaration:
     Attributes:
         source: the management API of the source.
         target: the management API of the target.
-        names: the name of the queue at the target, by its name at the source.
+        target_name_by_source_name: the name of the queue at the target, by its name at the source.
     """
 
     source: Management
     target: Management
-    names: Mapping[str, str]
+    target_name_by_source_name: Mapping[str, str]
 
 
 def declaration_of(source: Endpoint, target: Endpoint, options: RouteOptions) -> Declaration:

@@ -310,7 +310,7 @@ def plan_of(
         ValueError: an API is missing, or an end of the route is not a queue of RabbitMQ.
     """
     declaration = declaration_of(source, target, options)
-    steps = plan(declaration.source, declaration.target, declaration.names)
+    steps = plan(declaration.source, declaration.target, declaration.target_name_by_source_name)
     return steps, declaration.target
 
 

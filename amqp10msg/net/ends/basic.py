@@ -770,7 +770,7 @@ async def _read_digests(
             pool=pool,
         )
         source = await open_source(request)
-        # Wait for the deliveries: the broker sends them before it answers this request.
+        # Wait for the deliveries: the broker sends them before its answer to basic.qos.
         await source.with_timeout(lambda: source.ask(spec.Basic.Qos(0, 1, False), spec.Basic.QosOk))
         await source.close(_CLOSE_TIMEOUT)
     return digests

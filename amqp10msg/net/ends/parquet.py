@@ -77,7 +77,7 @@ class Spooled:
 
     Attributes:
         address: the address of the source (1.0) or the name of the queue (0-9-1).
-        received: when it was received, in microseconds since the Unix epoch.
+        received: the time of receipt, in microseconds since the Unix epoch.
         delivery_tag: the delivery-tag.
         redelivered: whether the broker marked the message as possibly delivered before.
         wire: the encoded message; None for 0-9-1.

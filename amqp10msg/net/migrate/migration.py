@@ -55,7 +55,7 @@ class Moved:
         counts: the statistics of the route.
         target_end_before: for a stream, the position after the target's last message before the
             move.
-        sample: the digests of the messages of the sample, and how often each occurs.
+        sample_digests: the digests of the messages of the sample, and how often each occurs.
         found_before: the digests of the sample that the target had before the move.
         quarantine_size: size of the quarantine file before the move, in bytes.
         compared_count: number of messages of the target in the last comparison with the sample.
@@ -75,7 +75,7 @@ class Moved:
     source_after: int | None = None
     counts: Statistics = attrs.Factory(Statistics)
     target_end_before: int | None = None
-    sample: Counter[bytes] = attrs.Factory(Counter)
+    sample_digests: Counter[bytes] = attrs.Factory(Counter)
     found_before: Counter[bytes] = attrs.Factory(Counter)
     quarantine_size: int = 0
     compared_count: int = 0
@@ -143,9 +143,9 @@ class Moved:
             )
         if self.found_count is None:
             issues.append("no message was compared")
-        elif self.found_count < self.sample.total():
-            missing = self.sample.total() - self.found_count
-            compared = self.sample.total()
+        elif self.found_count < self.sample_digests.total():
+            missing = self.sample_digests.total() - self.found_count
+            compared = self.sample_digests.total()
             where = "at the target"
             if self.compared_count >= _MAX_COMPARED:
                 where = f"among the first {_MAX_COMPARED:,} at the target, the most that are read"
@@ -351,7 +351,7 @@ async def _read_sample(moved: Moved, sample: int) -> None:
         check.add(delivery)
         digest = digest_of(delivery, stream=spec.source.keeps)
         if digest is not None:
-            moved.sample[digest] += 1
+            moved.sample_digests[digest] += 1
 
     ready = (await _depth(moved, source=True)).ready
     if sample and ready:
@@ -409,15 +409,17 @@ async def _count_found(moved: Moved) -> int | None:
     priorities change the order, and a quorum queue may requeue released messages at its end. A
     message that the target had before does not count, unless the route skipped duplicates.
     """
-    if not moved.sample:
+    if not moved.sample_digests:
         return 0 if moved.source_before == 0 else None
     expected_range = (
-        (moved.target_before or 0) + moved.sample.total() + 2 * moved.spec.options.window
+        (moved.target_before or 0) + moved.sample_digests.total() + 2 * moved.spec.options.window
     )
     found_count = 0
     for limit in (expected_range, _MAX_COMPARED):
         found_count = _count_in(moved, await _read_target(moved, limit))
-        if found_count == moved.sample.total() or moved.compared_count < min(limit, _MAX_COMPARED):
+        if found_count == moved.sample_digests.total() or moved.compared_count < min(
+            limit, _MAX_COMPARED
+        ):
             break
     return found_count
 
@@ -437,8 +439,8 @@ def _count_in(moved: Moved, at_target: Counter[bytes]) -> int:
                 )
                 if digest is not None:
                     at_target[digest] += 1
-    new = moved.sample & (at_target - moved.found_before)
-    old = (moved.sample - new) & moved.found_before & at_target
+    new = moved.sample_digests & (at_target - moved.found_before)
+    old = (moved.sample_digests - new) & moved.found_before & at_target
     return new.total() + min(old.total(), moved.counts.duplicates)
 
 
@@ -464,10 +466,10 @@ async def _read_target(moved: Moved, limit: int = _MAX_COMPARED) -> Counter[byte
     def count_digest(delivery: SourceDelivery) -> None:
         moved.compared_count += 1
         digest = digest_of(delivery, stream=stream)
-        if digest is not None and digest in moved.sample:
+        if digest is not None and digest in moved.sample_digests:
             at_target[digest] += 1
 
-    if count and moved.sample:
+    if count and moved.sample_digests:
         idle = moved.spec.options.idle or 2.0
         await read_and_release(spec, min(limit, count, _MAX_COMPARED), idle, count_digest)
     return at_target

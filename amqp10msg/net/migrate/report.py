@@ -41,7 +41,7 @@ def _moved_json(item: Moved) -> dict[str, Any]:
         "at_target_before": item.target_before,
         "at_target_after": item.target_after,
         "at_source_after": item.source_after,
-        "compared": item.sample.total(),
+        "compared": item.sample_digests.total(),
         "found": item.found_count,
         "declared": [
             {"kind": step.kind, "name": step.name, "state": step.state, "notes": list(step.notes)}
@@ -74,7 +74,7 @@ def as_html(migration: Migration) -> str:
             *(f"{n:,}" for n in (item.counts.received, item.counts.accepted, item.set_aside)),
             remaining_text(item.counts) or unknown,
             unknown if item.arrived is None else f"{item.arrived:,}",
-            f"{item.found_count or 0:,} of {item.sample.total():,}",
+            f"{item.found_count or 0:,} of {item.sample_digests.total():,}",
             ("error", "open") if item.queue.name in open_issues else ("sound", "done"),
         )
         for item in moved
