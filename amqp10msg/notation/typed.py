@@ -608,7 +608,7 @@ def _code_of(typed: Any) -> int:
     try:
         (code,) = _from_hex(typed)
     except ValueError:
-        raise mismatch("expected 2 hex digits", typed, "[1]") from None
+        raise mismatch("expected a format code in 2 hex digits, such as a3", typed, "[1]") from None
     if KIND_OF_FORMAT_CODE[code] == 0:
         raise mismatch("expected a format code of Part 1, 1.6, such as a3", typed, "[1]")
     return code

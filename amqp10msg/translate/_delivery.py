@@ -32,7 +32,8 @@ from amqp10msg.wire.primitives import Array, Symbol, UInt
 #: Names of the stream offset and the delivery counts, which RabbitMQ sets for each delivery. They
 #: are headers in 0-9-1 and annotations in 1.0.
 PER_DELIVERY_HEADER_NAMES = frozenset({STREAM_OFFSET, DELIVERY_COUNT, ACQUIRED_COUNT})
-_ADDED_AT_DELIVERY_LOSS = TO_BASIC_LOSSES["fact"]
+#: The loss rule for a value that is dropped because RabbitMQ added it at delivery.
+_DELIVERY_METADATA_LOSS_RULE = TO_BASIC_LOSSES["fact"]
 #: Names of the headers and annotations about the first and the last death.
 DEATH_SUMMARY_HEADER_NAMES = [
     f"x-{which}-death-{attribute}"
@@ -153,7 +154,7 @@ def without_rabbitmq_4_additions(message: Message, notes: Notes) -> Message:
         return message
     for key in added:
         notes.add_defined(
-            _ADDED_AT_DELIVERY_LOSS, f"message-annotations[{str(key)!r}]", annotations[key]
+            _DELIVERY_METADATA_LOSS_RULE, f"message-annotations[{str(key)!r}]", annotations[key]
         )
     sender_annotations = {key: value for key, value in annotations.items() if key not in added}
     header = message.header
@@ -162,7 +163,9 @@ def without_rabbitmq_4_additions(message: Message, notes: Notes) -> Message:
     if DEATHS in added and header.ttl is None:
         report_former_ttl(annotations[DEATHS], notes)
     if header.delivery_count:
-        notes.add_defined(_ADDED_AT_DELIVERY_LOSS, "header.delivery-count", header.delivery_count)
+        notes.add_defined(
+            _DELIVERY_METADATA_LOSS_RULE, "header.delivery-count", header.delivery_count
+        )
         header = attrs.evolve(header, delivery_count=0)
     octets = (
         encode_full_header(header)
@@ -206,14 +209,14 @@ def without_broker_headers(
     if not added:
         return basic, entries
     for name, value in added.items():
-        notes.add_defined(_ADDED_AT_DELIVERY_LOSS, f"headers[{name!r}]", value)
+        notes.add_defined(_DELIVERY_METADATA_LOSS_RULE, f"headers[{name!r}]", value)
     remaining = [entry for entry in entries if entry[0] not in added]
     properties = basic.properties
     if STREAM_OFFSET in added:
         remaining = [_restore_binary(entry) for entry in remaining]
         if properties.delivery_mode == 1:
             properties = attrs.evolve(properties, delivery_mode=None)
-            notes.add_defined(_ADDED_AT_DELIVERY_LOSS, "properties.delivery-mode", 1)
+            notes.add_defined(_DELIVERY_METADATA_LOSS_RULE, "properties.delivery-mode", 1)
     headers = FieldTable.of(remaining) if remaining else None
     properties = attrs.evolve(properties, headers=headers)
     return attrs.evolve(basic, properties=properties), remaining or None
