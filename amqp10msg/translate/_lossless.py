@@ -47,7 +47,7 @@ from amqp10msg.translate.residual import (
     HEADER_INDEXES_KEY,
     MESSAGE_FORMAT_KEY,
     MESSAGE_IN_PAYLOAD_KEY,
-    ROUTE_FIRST_KEY,
+    ROUTING_ANNOTATIONS_FIRST_KEY,
     SPARSE_APPLICATION_KEY,
     SPARSE_PROPERTIES_KEY,
     UNMARKED_SECTIONS_KEY,
@@ -212,7 +212,7 @@ def _finish(draft: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
         return _fit_into_frame(draft.basic, draft.wire, message.message_format, notes)
     message_format = message.message_format
     if draft.route_position == "first":
-        draft.carried[ROUTE_FIRST_KEY] = 1
+        draft.carried[ROUTING_ANNOTATIONS_FIRST_KEY] = 1
     annotations = message.message_annotations
     if (
         annotations is not None

@@ -52,7 +52,7 @@ from amqp10msg.translate.residual import (
     MARKED_SECTIONS_KEY,
     MESSAGE_FORMAT_KEY,
     MESSAGE_IN_PAYLOAD_KEY,
-    ROUTE_FIRST_KEY,
+    ROUTING_ANNOTATIONS_FIRST_KEY,
     SPARSE_APPLICATION_KEY,
     SPARSE_PROPERTIES_KEY,
     UNMARKED_SECTIONS_KEY,
@@ -693,7 +693,7 @@ def _annotations_octets(
     original_octets = content.get(MESSAGE_ANNOTATIONS_CODE)
     if is_delivered(basic) and not {"x-exchange", "x-routing-key"} <= set(merged):
         is_changed = True
-        if original_octets is None and content.get(ROUTE_FIRST_KEY) == 1:
+        if original_octets is None and content.get(ROUTING_ANNOTATIONS_FIRST_KEY) == 1:
             merged = {Symbol("x-routing-key"): "", Symbol("x-exchange"): "", **merged}
         _set_route_annotations(merged, basic.exchange, basic.routing_key)
     if original_octets is not None and not is_changed:

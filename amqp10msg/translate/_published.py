@@ -21,7 +21,7 @@ from amqp10msg.translate._delivery import (
 from amqp10msg.translate._merge_message import former_expiration
 from amqp10msg.translate._streams import restore_from_stream
 from amqp10msg.translate.report import Notes
-from amqp10msg.translate.residual import HEADER_INDEXES_KEY, ROUTE_FIRST_KEY
+from amqp10msg.translate.residual import HEADER_INDEXES_KEY, ROUTING_ANNOTATIONS_FIRST_KEY
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import AmqpError, expect
 from amqp10msg.wire.kernel.codes import MESSAGE_ANNOTATIONS_CODE
@@ -53,7 +53,7 @@ def as_published(
     expect(basic, BasicMessage, "as_published", "a BasicMessage")
     if stream:
         basic = restore_from_stream(basic, _lossless.to_basic) or basic
-    basic = _drop_route_first(basic)
+    basic = _drop_routing_annotations_first(basic)
     plain = attrs.evolve(basic, exchange="", routing_key="", redelivered=False)
     table = basic.properties.headers
     added_names = {STREAM_OFFSET} if stream else set()
@@ -71,8 +71,8 @@ def as_published(
     )[0]
 
 
-def _drop_route_first(basic: BasicMessage) -> BasicMessage:
-    """Remove the entry `ROUTE_FIRST_KEY` from the residual: it describes a single delivery."""
+def _drop_routing_annotations_first(basic: BasicMessage) -> BasicMessage:
+    """Remove `ROUTING_ANNOTATIONS_FIRST_KEY` from the residual: it describes a single delivery."""
     table = basic.properties.headers
     if table is None or residual.RESIDUAL_NAME not in table:
         return basic
@@ -83,7 +83,7 @@ def _drop_route_first(basic: BasicMessage) -> BasicMessage:
     )
     if content is None or not residual.is_of_message(content):
         return basic
-    if content.pop(ROUTE_FIRST_KEY, None) is None:
+    if content.pop(ROUTING_ANNOTATIONS_FIRST_KEY, None) is None:
         return basic
     other_entries = entries[:-1]
     remaining_keys = content.keys() - {HEADER_INDEXES_KEY}

@@ -180,14 +180,16 @@ class TranslationProfile:
         if name in _RESERVED_NAMES:
             raise ValueError(f"a derived profile needs a name of its own, not {name!r}")
         description = description or f"Derived from {self.name}."
-        return TranslationProfile(name, description, _Derived(name, self, before, after))
+        return TranslationProfile(
+            name, description, _DerivedTranslations(name, self, before, after)
+        )
 
 
 @attrs.frozen
-class _Derived:
+class _DerivedTranslations:
     """The translations of a derived profile: those of `base`, with a step before and after."""
 
-    name: str
+    profile_name: str
     base: TranslationProfile
     before: Step
     after: Step
@@ -214,7 +216,7 @@ class _Derived:
         changed = getattr(self, step)(message)
         if not isinstance(changed, expected):
             raise TypeError(
-                f"the function {step!r} of the profile {self.name!r} must return a "
+                f"the function {step!r} of the profile {self.profile_name!r} must return a "
                 f"{expected.__name__}, not {type(changed).__name__}"
             )
         return changed

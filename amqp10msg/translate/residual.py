@@ -74,7 +74,8 @@ WHOLE_MESSAGE_KEY = 0  # the encoded message, if other keys cannot restore it
 MESSAGE_FORMAT_KEY = 1  # the message-format
 HEADER_INDEXES_KEY = 2  # the original index of each header; the headers are sorted by name
 MESSAGE_IN_PAYLOAD_KEY = 3  # 1 if the payload is the whole message, because of too many headers
-ROUTE_FIRST_KEY = 4  # 1 if the first annotations were exchange and routing key (RabbitMQ 4.3)
+# 1 if the annotations x-exchange and x-routing-key came first (RabbitMQ 4.3).
+ROUTING_ANNOTATIONS_FIRST_KEY = 4
 SPARSE_KEY_OFFSET = 0x100  # plus a section's code: some encoded values by index or name
 SPARSE_PROPERTIES_KEY = SPARSE_KEY_OFFSET + PROPERTIES_CODE
 SPARSE_APPLICATION_KEY = SPARSE_KEY_OFFSET + APPLICATION_PROPERTIES_CODE
@@ -232,7 +233,9 @@ def _is_map_of(is_key: _ValueCheck, is_value: _ValueCheck = _is_bytes) -> _Value
 
 _MESSAGE_CHECK_BY_KEY: dict[Any, _ValueCheck] = {
     **dict.fromkeys({*KIND_BY_CODE.keys() - BODY_CODES, WHOLE_MESSAGE_KEY}, _is_bytes),
-    **dict.fromkeys((UNMARKED_SECTIONS_KEY, MESSAGE_IN_PAYLOAD_KEY, ROUTE_FIRST_KEY), _is_one),
+    **dict.fromkeys(
+        (UNMARKED_SECTIONS_KEY, MESSAGE_IN_PAYLOAD_KEY, ROUTING_ANNOTATIONS_FIRST_KEY), _is_one
+    ),
     MESSAGE_FORMAT_KEY: _is_at_most(2**32 - 1),
     HEADER_INDEXES_KEY: _is_permutation,
     DATA_HEADS_KEY: _is_list_of(_is_bytes),

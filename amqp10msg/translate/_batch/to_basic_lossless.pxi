@@ -400,7 +400,7 @@ cdef int convert_properties_by_plain_rules(ToBasic self, Span* section) except -
     memset(made.keeps, 0, sizeof(made.keeps))
     given, seconds, keeps, is_kept, losses = said
     if is_kept and self.residual.at != NULL:
-        return UNSUPPORTED  # a message with a residual from 0-9-1 cannot keep a whole section
+        return UNSUPPORTED  # it would need a second residual, with the whole properties section
     for target, text in given:
         i = target
         made.there[i] = True
