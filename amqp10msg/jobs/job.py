@@ -575,8 +575,8 @@ def _check_fault_type(arrow_type: pa.DataType) -> None:
     """Raise ValueError if a column ``fault`` of this type does not have text."""
     if not any(accepts(arrow_type) for accepts in _IS_TEXT):
         raise ValueError(
-            f"the column 'fault' has the type {arrow_type}, and must have text: the reason why a "
-            "row has no message; or rename the column"
+            "the column 'fault' must be text, the reason why a row has no message, not "
+            f"{arrow_type}: convert or rename the column"
         )
 
 

@@ -174,7 +174,7 @@ def test_job_refuses_a_fault_that_is_not_text(kind: Any, column: list[Any]) -> N
         assert (1, 0) == (stats.rows, stats.errors)
         return
 
-    with pytest.raises(ValueError, match=f"'fault' has the type {batch.schema.types[1]}"):
+    with pytest.raises(ValueError, match=f"not {batch.schema.types[1]}: convert or rename"):
         job.run(batch, stats)
 
     assert Stats() == stats
