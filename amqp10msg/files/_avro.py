@@ -60,10 +60,10 @@ class Avro:
     """The header of an Avro file.
 
     Attributes:
-        names: the Avro types of the record's fields, by name.
+        field_types: the Avro types of the record's fields, by name.
     """
 
-    names: dict[str, Any]
+    field_types: dict[str, Any]
     _schema: Any
     _codec: str
     _sync: bytes
@@ -81,14 +81,14 @@ class Avro:
             header: Any = fastavro.schemaless_reader(stream, _FILE_HEADER_SCHEMA, None)
             meta = header["meta"]
             schema = fastavro.parse_schema(json.loads(meta["avro.schema"]))
-            names = {field["name"]: field["type"] for field in schema["fields"]}
+            field_types = {field["name"]: field["type"] for field in schema["fields"]}
             codec = meta.get("avro.codec", b"null").decode()
         except Exception as error:  # noqa: BLE001  (fastavro has no exception class)
             raise ValueError(f"this is not Avro, or damaged: {error}") from None
         if codec not in _DECOMPRESSOR_BY_CODEC:
             codecs = ", ".join(_DECOMPRESSOR_BY_CODEC)
             raise ValueError(f"unsupported codec {codec!r}: rewrite the file with one of {codecs}")
-        return cls(names, schema, codec, header["sync"])
+        return cls(field_types, schema, codec, header["sync"])
 
     def records(self, stream: IO[bytes], limits: Limits) -> Iterator[Any]:
         """Read the records after the header.

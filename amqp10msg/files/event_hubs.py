@@ -144,21 +144,23 @@ def read_avro(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[Reco
         ImportError: fastavro is not installed.
     """
     avro = Avro.of(stream)
-    if not {"Body", "SystemProperties"} <= avro.names.keys():
+    if not {"Body", "SystemProperties"} <= avro.field_types.keys():
         raise ValueError(
             f"this Avro is not of Event Hubs Capture: it has no Body and SystemProperties, but "
-            f"{', '.join(sorted(avro.names)[:8])}"
+            f"{', '.join(sorted(avro.field_types)[:8])}"
         )
-    odd = [name for name, kind in avro.names.items() if not is_simple(kind)]
+    odd = [name for name, kind in avro.field_types.items() if not is_simple(kind)]
     if odd:
         raise ValueError(
             f"this Avro is not of Event Hubs Capture: {odd[0]} is neither a value nor a map of "
             "values"
         )
     if (
-        len(avro.names) > _MAX_RECORD_FIELDS
+        len(avro.field_types) > _MAX_RECORD_FIELDS
     ):  # null fields have no bytes, so they would be unlimited
-        raise ValueError(f"this Avro is not of Event Hubs Capture: it has {len(avro.names)} fields")
+        raise ValueError(
+            f"this Avro is not of Event Hubs Capture: it has {len(avro.field_types)} fields"
+        )
     number = 0
     try:
         for event in avro.records(stream, limits):

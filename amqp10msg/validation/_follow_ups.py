@@ -32,7 +32,7 @@ _STRUCTURE_RULES = frozenset(
 )
 #: Rules after whose violations bytes may be misread.
 _CAUSES = _TYPE_RULES | _STRUCTURE_RULES
-#: Rules about the content of a value, whose size and place may be right.
+#: Rules about the content of a value. A violation is no sign that bytes after it are misread.
 _CONTENT_RULES = frozenset(
     (
         *("boolean-octet-not-0-or-1", "char-not-a-unicode-scalar", "invalid-utf8"),

@@ -210,7 +210,7 @@ def findings(peer: PeerResults, cases: Iterable[Case]) -> list[Finding]:
             for facet, clause, reason in _faults_of(result):
                 broken_clause = clause
                 if facet == "unchanged" and result.facets.get("kept") is False:
-                    continue  # the fault of the facet "kept" reports the change
+                    continue  # report the change once: the facet "kept" failed, too
                 if facet == "read":
                     typed = _encoded_values(by_id[result.case])
                     type_clauses = (

@@ -538,6 +538,7 @@ def _join_sections(body: list[Any]) -> Any:
 
 
 def _none_if_amqp_map(section: Any) -> Any:
+    """Return a map section; None for an `AmqpMap`, whose keys a dict of proton cannot hold."""
     return None if isinstance(section, AmqpMap) else section
 
 

@@ -50,7 +50,7 @@ class Step:
         name: the name of the object, for people to read.
         path: the components of the object's path in the management API after the virtual host.
         body: the definition of the object for the management API.
-        state: a key of `STATES`.
+        state: whether the target has the object, as a key of `STATES`.
         notes: how the object differs from the source, or why it was not declared; a sentence each.
     """
 

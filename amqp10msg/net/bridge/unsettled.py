@@ -127,7 +127,11 @@ class Pending:
         return batch
 
     def _take_next(self, now: float) -> SourceDelivery | None:
-        """Remove and return the next delivery to send: a suspect, a due retry, or a new one."""
+        """Remove and return the next delivery to send; None if there is none to send now.
+
+        Suspects, which were in flight when the target's connection ended, come first, then due
+        retries, then deliveries that were not sent before.
+        """
         if self.isolating:
             if self.in_flight:
                 return None
@@ -147,7 +151,7 @@ class Pending:
         self._limit += count * _LIMIT_GROWTH
 
     def lose_source(self) -> list[SourceDelivery]:
-        """Discard the unsent deliveries, and return the deliveries in flight without their link."""
+        """Discard the unsent deliveries; return those in flight, after setting `link` to None."""
         self._discard_unsent()
         for delivery in self.in_flight:
             delivery.link = None

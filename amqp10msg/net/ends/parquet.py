@@ -227,6 +227,7 @@ class Landing:
         """Let other processes write to the folder."""
         self._lock.close()
 
+    #: A `Wire` has `abort` to close without waiting for the peer. A landing has no peer.
     abort = close
 
     def remove_link(self, target: ParquetTarget) -> None:

@@ -147,9 +147,10 @@ cdef class QuickPicks:
 
         Args:
             sections: for each section, None to skip it, or (shape, indexes, usual, defaults, keys).
-                The shape is 0 for a composite, 1 for properties, 2 for annotations, or -1 to give
-                up. The indexes are those of the fields in the result; -1 for a field that is not
-                requested. `usual` states whether a field is usual, by field and format code.
+                The shape is 0 for a composite, 1 for properties, 2 for annotations; -1 if `Picks`
+                must read the messages that contain the section. The indexes are those of the fields
+                in the result; -1 for a field that is not requested. `usual` states, by field and
+                format code, whether the fast path reads this encoding of the field.
             defaults: the results for values that the message does not have.
             body: the index of the body in the result; -1 if it is not requested.
         """

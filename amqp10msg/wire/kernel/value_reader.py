@@ -123,6 +123,7 @@ def number_of_bytes(count: int, which: str) -> str:
 
 _new_str = str.__new__
 _new_object = object.__new__
+# The integer classes, under names that value_reader.pxd declares as types.
 _Timestamp = Timestamp
 _Int = Int
 _UInt = UInt
