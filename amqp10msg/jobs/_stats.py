@@ -36,9 +36,6 @@ def _hours_of(microseconds: Any) -> Any:
     return pc.divide(microseconds, _HOUR_MICROSECONDS)
 
 
-_SENDER_LOSS = 2  # the highest result of `_severity`
-
-
 def _severity(recoverable: bool, reason: str) -> int:
     """Return the severity of a loss.
 
@@ -46,7 +43,7 @@ def _severity(recoverable: bool, reason: str) -> int:
     lost.
     """
     if is_permanent_loss(recoverable, reason):
-        return _SENDER_LOSS
+        return 2
     return 0 if recoverable else 1
 
 
@@ -72,6 +69,8 @@ class Stats:
         further_hours: the number of messages in further hours, if there are more than 100,000.
         types: {section: {key: {AMQP type of the value: number of messages}}}.
         losses: {(path, action): number of values that translations changed or lost}.
+        permanent_losses: {(path, action): number of values of senders that are lost permanently}.
+            They are also counted in `losses`.
         reasons: {(path, action): (recoverable, reason)} of the losses. If their severity differs,
             this is the first loss of the highest severity.
     """
@@ -88,6 +87,7 @@ class Stats:
     further_hours: int = attrs.field(default=0, kw_only=True)
     types: dict[str, dict[str, Counter[str]]] = attrs.field(factory=dict)
     losses: Counter[tuple[str, str]] = attrs.field(factory=Counter)
+    permanent_losses: Counter[tuple[str, str]] = attrs.field(factory=Counter, kw_only=True)
     reasons: dict[tuple[str, str], tuple[bool, str]] = attrs.field(factory=dict)
 
     @property
@@ -195,6 +195,7 @@ class Stats:
                 for name, count in types.items():
                     self._add_type(section, key, name, count)
         self.losses += other.losses
+        self.permanent_losses += other.permanent_losses
         for loss, (recoverable, reason) in other.reasons.items():
             self._keep_more_severe_reason(loss, recoverable, reason)
 
@@ -219,6 +220,8 @@ class Stats:
             if key not in self.losses and len(self.losses) >= _MAX_KEYS:
                 key = (_KEY_FOR_FURTHER, action)  # keeps the total right
             self.losses[key] += count
+            if is_permanent_loss(recoverable, reason):
+                self.permanent_losses[key] += count
             self._keep_more_severe_reason(key, recoverable, reason)
 
     def _keep_more_severe_reason(
@@ -233,25 +236,23 @@ class Stats:
         """Yield (path, action, count, reason) of the translation losses, the most frequent first.
 
         The text "a mark of the broker" is appended to the action if only an annotation of the
-        broker is lost, otherwise "for good" if the loss is permanent.
+        broker is lost, otherwise "for good" if the loss is permanent, or "1 of 2 for good".
         """
         for (path, action), count in self.losses.most_common():
-            recoverable, reason = self.reasons.get((path, action), (True, ""))
+            _, reason = self.reasons.get((path, action), (True, ""))
+            permanent = self.permanent_losses[path, action]
             description = action
-            if owner_of(reason) == "broker":
+            if permanent:
+                share = "" if permanent == count else f"{permanent:,} of {count:,} "
+                description = f"{action}, {share}for good"
+            elif owner_of(reason) == "broker":
                 description = f"{action}, a mark of the broker"
-            elif not recoverable:
-                description = f"{action}, for good"
             yield path or "message", description, count, reason
 
     @property
     def lost_for_good(self) -> int:
         """The number of values of senders that translations lost permanently."""
-        return sum(
-            count
-            for key, count in self.losses.items()
-            if _severity(*self.reasons.get(key, (True, ""))) == _SENDER_LOSS
-        )
+        return self.permanent_losses.total()
 
     def drifting(self) -> list[tuple[str, str, Counter[str]]]:
         """Return (section, key, {type: count}) for the keys whose values have several types."""
@@ -278,6 +279,11 @@ class Stats:
         hours.content = {k: n for k, n in hours.content.items() if k != _KEY_FOR_FURTHER}
         losses = [_ObjectReader("losses", row) for row in fields.list("losses")]
         pairs = [(row.text("path"), row.text("action")) for row in losses]
+        reasons = {
+            pair: (row.flag("recoverable"), row.text("reason"))
+            for pair, row in zip(pairs, losses, strict=True)
+            if "reason" in row.content
+        }
         return cls(
             fields.count("messages"),
             fields.count("bytes"),
@@ -291,11 +297,13 @@ class Stats:
                 for section, keys in fields.maps("types")
             },
             Counter({pair: row.count("messages") for pair, row in zip(pairs, losses, strict=True)}),
-            {
-                pair: (row.flag("recoverable"), row.text("reason"))
-                for pair, row in zip(pairs, losses, strict=True)
-                if "reason" in row.content
-            },
+            reasons,
+            permanent_losses=Counter(
+                {
+                    pair: _permanent_count(row, *reasons.get(pair, (True, "")))
+                    for pair, row in zip(pairs, losses, strict=True)
+                }
+            ),
             repaired=fields.count("repaired") if "repaired" in fields.content else 0,
             left_out=fields.count("left_out") if "left_out" in fields.content else 0,
             further_hours=further_hours,
@@ -325,7 +333,13 @@ class Stats:
             | ({_KEY_FOR_FURTHER: self.further_hours} if self.further_hours else {}),
             "types": {s: {k: dict(t) for k, t in keys.items()} for s, keys in self.types.items()},
             "losses": [
-                {"path": path, "action": action, "messages": n, **self._reason_json(path, action)}
+                {
+                    "path": path,
+                    "action": action,
+                    "messages": n,
+                    "permanent": self.permanent_losses[path, action],
+                    **self._reason_json(path, action),
+                }
                 for (path, action), n in self.losses.most_common()
             ],
         }
@@ -335,6 +349,14 @@ class Stats:
         if reason is None:
             return {}
         return {"recoverable": reason[0], "reason": reason[1], "owner": owner_of(reason[1])}
+
+
+def _permanent_count(row: _ObjectReader, recoverable: bool, reason: str) -> int:
+    """Return the number of permanent losses in a row of the JSON object."""
+    if "permanent" in row.content:
+        return row.count("permanent")
+    # Written before this number was: an upper bound.
+    return row.count("messages") if is_permanent_loss(recoverable, reason) else 0
 
 
 def _parse_rule(row: Any) -> RuleCount:
