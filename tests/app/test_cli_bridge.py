@@ -191,6 +191,18 @@ def test_filter_that_no_message_can_pass_is_reported_without_a_log(server: Serve
     assert verdict in Path("r.html").read_text()
 
 
+def test_dry_run_reports_a_filter_that_no_message_can_pass(server: Server) -> None:
+    ends = ["--from", signed(server, "a"), "--to", "file:out.jsonl", "--dry-run", "--idle", "0.2"]
+    text = "no message passed the filter: no message sets colour"
+
+    for selector, is_reported in (("colour = 'red'", True), ("colour IS NULL", False)):
+        done = run(*ends, "--filter", selector, "--report", "r.json")
+
+        assert is_reported == (text in done.output)
+        (queue,) = json.loads(Path("r.json").read_text())["queues"]
+        assert ["no message sets colour"] * is_reported == queue["unset_names"]
+
+
 @pytest.mark.parametrize("ending", [["--until-empty", "--idle", "0.2"], ["--until-length"]])
 def test_file_that_was_sent_before_is_reported(server: Server, ending: list[str]) -> None:
     append_lines(Path("in.jsonl"), [json.dumps({"raw": Message(b"x").encode().hex()}) + "\n"] * 3)

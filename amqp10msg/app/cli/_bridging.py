@@ -80,6 +80,8 @@ def show_dry_run(checked: Checked) -> None:
         click.echo(safe(f"  {note}"))
     if run is None:
         return
+    for text in run.unmatched_check.texts():
+        click.echo(safe(f"  no message passed the filter: {text}"))
     shown_indexes: set[int] = set()
     for key, count in run.losses.most_common():
         path, action, reason = key

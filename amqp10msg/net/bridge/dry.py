@@ -16,7 +16,7 @@ import attrs
 
 from amqp10msg.basic import BasicMessage
 from amqp10msg.message import Message
-from amqp10msg.net.bridge.filtering import evaluate_filter
+from amqp10msg.net.bridge.filtering import UnmatchedCheck, evaluate_filter
 from amqp10msg.net.bridge.management import EXCLUSIVE_NOTE, Queue
 from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.routes import RouteSpec
@@ -71,6 +71,7 @@ class DryRun:
         failures: number of messages that cannot be sent, by reason.
         examples: the index in `messages` of an example for each key of `losses` and `failures`.
         messages: the examples.
+        unmatched_check: finds the names in the filter that no message sets.
     """
 
     spec: RouteSpec
@@ -85,6 +86,11 @@ class DryRun:
     failures: Counter[str] = attrs.Factory(Counter)
     examples: dict[Any, int] = attrs.Factory(dict)
     messages: list[Example] = attrs.Factory(list)
+    unmatched_check: UnmatchedCheck = attrs.field(init=False, eq=False, repr=False)
+
+    @unmatched_check.default
+    def _make_unmatched_check(self) -> UnmatchedCheck:
+        return UnmatchedCheck(self.spec.options.predicate)
 
     def add(self, delivery: SourceDelivery) -> None:
         """Translate the message of a delivery, and count its losses or its failure."""
@@ -102,6 +108,7 @@ class DryRun:
         profile: Any = options.profile
         was_basic = delivery.content_header is not None
         result = evaluate_filter(options.predicate, delivery)
+        self.unmatched_check.add(result)
         if result.fault:
             self._count_failure(result.fault, _example_of(delivery))
             return

@@ -46,6 +46,7 @@ def _json_of(checked_queue: Checked) -> dict[str, Any]:
         "bytes": run.octets,
         "exact": run.lossless_count,
         "unmatched": run.unmatched,
+        "unset_names": run.unmatched_check.texts(),
         "losing": run.losing,
         "losses": [
             {

@@ -1,4 +1,4 @@
-"""Evaluates the filter of a route on a delivery, for the bridge and for its dry run."""
+"""Evaluates the filter of a route on its deliveries, for the bridge and for its dry run."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from typing import Any
 
 import attrs
 
+from amqp10msg.net.bridge.matcher import Matcher, as_amqp10
 from amqp10msg.net.bridge.sending import message_of
 from amqp10msg.net.ends.terms import SourceDelivery
 from amqp10msg.wire.errors import AmqpError
+
+#: Maximum number of messages that are searched for the names in a filter that no message passes.
+_MAX_UNMATCHED_CHECKED = 1_000
 
 
 @attrs.frozen
@@ -48,3 +52,32 @@ def evaluate_filter(
         # The text of other exceptions, such as a KeyError, is not a sentence.
         reason = str(error) if isinstance(error, AmqpError) else repr(error)
         return FilterResult(passes=False, message=message, fault=f"filter: {reason}")
+
+
+class UnmatchedCheck:
+    """Finds the names in a filter that no message sets, if no message passes the filter.
+
+    Args:
+        predicate: `RouteOptions.predicate`. Nothing is checked unless it is a `Matcher`.
+    """
+
+    def __init__(self, predicate: Callable[[Any], bool] | None) -> None:
+        # None once a message has passed.
+        self._unset_names = predicate.unset_names() if isinstance(predicate, Matcher) else None
+        self._checked_count = 0
+
+    def add(self, result: FilterResult) -> None:
+        """Take the result of the filter for another message into account."""
+        if result.passes:
+            self._unset_names = None
+        elif (
+            not result.fault
+            and self._unset_names is not None
+            and self._checked_count < _MAX_UNMATCHED_CHECKED
+        ):
+            self._checked_count += 1
+            self._unset_names.add(as_amqp10(result.message))
+
+    def texts(self) -> list[str]:
+        """Return a sentence for each name that no message sets; [] if a message has passed."""
+        return [] if self._unset_names is None else self._unset_names.texts()

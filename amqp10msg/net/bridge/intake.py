@@ -14,8 +14,7 @@ from collections.abc import Sequence
 
 from amqp10msg.net.bridge.context import RouteContext
 from amqp10msg.net.bridge.ending import Ending
-from amqp10msg.net.bridge.filtering import evaluate_filter
-from amqp10msg.net.bridge.matcher import Matcher, as_amqp10
+from amqp10msg.net.bridge.filtering import UnmatchedCheck, evaluate_filter
 from amqp10msg.net.bridge.reconnecting import ClosingLinks
 from amqp10msg.net.bridge.records import Records
 from amqp10msg.net.bridge.refusals import Refusals
@@ -25,8 +24,6 @@ from amqp10msg.net.bridge.target_end import TargetEnd
 from amqp10msg.net.ends.entries import UNREADABLE
 from amqp10msg.net.ends.terms import Outcome, Oversized, Settle, SourceDelivery
 
-#: Maximum number of messages that are searched for the names in a filter that no message passes.
-_MAX_UNMATCHED_CHECKED = 1_000
 #: Why positions of a stream are skipped, for the log.
 _SKIPPED_POSITIONS_REASON = (
     "the broker delivers nothing for some positions: they are its own entries, or messages that it "
@@ -68,8 +65,7 @@ class Intake:
         self._refusals = refusals
         self._closing = closing
         self._skipped_logged = False  # whether skipped positions of the stream were logged
-        predicate = context.options.predicate
-        self._unset_names = predicate.unset_names() if isinstance(predicate, Matcher) else None
+        self._unmatched_check = UnmatchedCheck(context.options.predicate)
 
     def receive(self, deliveries: Sequence[SourceDelivery]) -> None:
         """Process deliveries of the source."""
@@ -195,24 +191,20 @@ class Intake:
         """Whether a message passes the filter. If not, apply `RouteOptions.unmatched`."""
         counts = self._context.statistics
         result = evaluate_filter(self._context.options.predicate, delivery)
+        self._unmatched_check.add(result)
         if result.fault:
             outcome = Outcome("untranslatable", "", result.fault, final=True)
             self._refusals.refuse(delivery, outcome)
-        elif result.passes:
-            self._unset_names = None
-        else:
-            if self._unset_names is not None and counts.unmatched < _MAX_UNMATCHED_CHECKED:
-                self._unset_names.add(as_amqp10(result.message))
+        elif not result.passes:
             counts.unmatched += 1
             self._settle_unmatched(delivery)
         return result.passes
 
     def report_unset_names(self) -> None:
         """If no message passed the filter, report the names in it that are set in no message."""
-        if self._unset_names is not None:
-            self._context.statistics.unset_names = self._unset_names.texts()
-            for text in self._context.statistics.unset_names:
-                self._context.log("filter-name-unset", logging.WARNING, why=text)
+        self._context.statistics.unset_names = self._unmatched_check.texts()
+        for text in self._context.statistics.unset_names:
+            self._context.log("filter-name-unset", logging.WARNING, why=text)
 
     def _settle_unmatched(self, delivery: SourceDelivery) -> None:
         """Settle a delivery that did not pass the filter, or release it after a pause."""
