@@ -20,7 +20,7 @@ import pytest
 from amqp10msg import DecodeError, Limits, Message
 from amqp10msg.delivery import TERMINUS_RULES, filters
 from amqp10msg.interop import corpus
-from amqp10msg.interop.corpus import QUESTIONS, Case, RefusedError, UnsupportedError
+from amqp10msg.interop.corpus import QUESTION_KINDS, Case, RefusedError, UnsupportedError
 from amqp10msg.interop.corpus.implementations import COMPOSITE_RULES
 from amqp10msg.notation import from_typed, to_typed
 from amqp10msg.sections import KINDS as SECTIONS
@@ -251,7 +251,7 @@ def test_every_case_passes() -> None:
     assert [] == report.of("fail", "error", "skip"), report.text()
     by_id = {one.id: one for one in shipped()}
     for verdict in report.verdicts:
-        accepted = None if verdict.kind in QUESTIONS else by_id[verdict.case].error is None
+        accepted = None if verdict.kind in QUESTION_KINDS else by_id[verdict.case].error is None
         assert accepted == verdict.accepted, verdict.case
 
 
@@ -262,7 +262,7 @@ def test_every_case_passes_leniently() -> None:
     for verdict in report.verdicts:
         # Without strictness, all that says something is read.
         one = by_id[verdict.case]
-        if one.kind in QUESTIONS:
+        if one.kind in QUESTION_KINDS:
             continue
         assert (one.typed is not None) == verdict.accepted, verdict.case
 

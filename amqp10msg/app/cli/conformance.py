@@ -384,11 +384,11 @@ def run(
 
 def _summary(results: list[PeerResults]) -> str:
     """Return the numbers of passed, failed and skipped cases; differences that are allowed pass."""
-    from amqp10msg.interop.conformance import SOUND
+    from amqp10msg.interop.conformance import SOUND_OUTCOMES
 
     outcomes = [result.outcome for peer_results in results for result in peer_results.results]
     skipped = outcomes.count("skip")
-    failed = sum(outcome not in SOUND for outcome in outcomes)
+    failed = sum(outcome not in SOUND_OUTCOMES for outcome in outcomes)
     peers = f" of {len(results):,} peers" if len(results) > 1 else ""
     passed = len(outcomes) - skipped - failed
     counts = f"{passed:,} passed, {failed:,} failed, {skipped:,} skipped"
@@ -492,7 +492,7 @@ def _progress(name: str, total: int, color: bool | None) -> Iterator[Callable[[R
 
 
 def _show_results(results: list[PeerResults], colored: bool) -> None:
-    from amqp10msg.interop.conformance import DEATHS, SOUND, facets_of, percent
+    from amqp10msg.interop.conformance import DEATH_OUTCOMES, SOUND_OUTCOMES, facets_of, percent
 
     counts = [peer.facets(facets_of(results)) for peer in results]
     facet_names = [name for name in counts[0] if any(facets[name][1] for facets in counts)]
@@ -509,8 +509,8 @@ def _show_results(results: list[PeerResults], colored: bool) -> None:
     screen.print(rows)
     click.echo("Each cell is the percentage of passed cases among those that test the facet.")
     for peer in results:
-        failures = [result for result in peer.results if result.outcome not in SOUND]
-        failures.sort(key=lambda result: result.outcome not in DEATHS)
+        failures = [result for result in peer.results if result.outcome not in SOUND_OUTCOMES]
+        failures.sort(key=lambda result: result.outcome not in DEATH_OUTCOMES)
         shown_stderr = ""
         for result in failures[:_MAX_FAILURES]:
             text = f"{result.outcome}: {result.case} ({result.broken_clauses}): {result.reason}"

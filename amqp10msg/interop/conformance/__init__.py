@@ -25,10 +25,10 @@ from amqp10msg.interop.conformance.reports import (
 )
 from amqp10msg.interop.conformance.results import (
     BROKER_FACETS,
-    DEATHS,
+    DEATH_OUTCOMES,
     FACETS,
     OUTCOMES,
-    SOUND,
+    SOUND_OUTCOMES,
     PeerResults,
     Result,
     facets_of,
@@ -40,11 +40,11 @@ from amqp10msg.interop.conformance.running import run
 
 __all__ = [
     "BROKER_FACETS",
-    "DEATHS",
+    "DEATH_OUTCOMES",
     "FACETS",
     "OUTCOMES",
     "PEERS",
-    "SOUND",
+    "SOUND_OUTCOMES",
     "Change",
     "Finding",
     "Launch",

@@ -19,7 +19,7 @@ from amqp10msg.composite import COMPOSITES, Composite, Field, find_composite
 from amqp10msg.interop.conformance.results import Result
 from amqp10msg.interop.corpus import (
     BASIC_KINDS,
-    FAMILIES,
+    TYPE_FAMILIES,
     Agreement,
     Amqp10msg,
     Case,
@@ -35,8 +35,13 @@ from amqp10msg.validation import RULES
 from amqp10msg.wire.reprs import shortened
 
 # Texts for the steps in error messages, by method of `_Trial` or action of a request.
-_STEP_TEXTS = {"decode": "decoding", "again": "encoding what it decoded", "encode": "encoding"}
-_STEP_TEXTS |= {"validate": "validating", "answer": "answering"}
+_ACTIVITY_BY_STEP = {
+    "decode": "decoding",
+    "again": "encoding what it decoded",
+    "encode": "encoding",
+    "validate": "validating",
+    "answer": "answering",
+}
 
 
 def judge(case: Case, program: Program) -> Result:
@@ -54,7 +59,7 @@ def judge(case: Case, program: Program) -> Result:
             note = f"died after other cases, but not on this one alone: {first_death}"
             return repeated.run(note=note)
         except DiedError as second_death:
-            reason = f"{_STEP_TEXTS[repeated.step]}: {second_death}"
+            reason = f"{_ACTIVITY_BY_STEP[repeated.step]}: {second_death}"
             repeated.keep_stderr()
             repeated.record_failed_step()
             return repeated.build_result(second_death.how, reason)
@@ -124,13 +129,13 @@ class _Trial:
                 outcome = "error"
                 self.keep_stderr()
                 self.record_failed_step()
-                self.errors.append(f"{_STEP_TEXTS[self.step]}: {error}")
+                self.errors.append(f"{_ACTIVITY_BY_STEP[self.step]}: {error}")
             except Exception as error:  # noqa: BLE001  (a program may answer anything)
                 outcome = "error"
                 self.keep_stderr()
                 self.record_failed_step()
                 problem = f"the answer violates the protocol: {type(error).__name__}: {error}"
-                self.errors.append(f"{_STEP_TEXTS[self.step]}: {problem}")
+                self.errors.append(f"{_ACTIVITY_BY_STEP[self.step]}: {problem}")
         if not outcome:
             outcome = "pass" if self.facets else "skip"
             outcome = "fail" if self.faults else "note" if self.notes else outcome
@@ -353,7 +358,7 @@ class _Trial:
         for clause, text in self.describe_differences("wrote", decoded):
             is_optional = (
                 self.step == "again"
-                and clause in _OPTIONAL_CLAUSES
+                and clause in _CLAUSES_OF_DROPPABLE_SECTIONS
                 and text.endswith(_LEFT_OUT_SUFFIX)
             )
             self.record_faults("written", [(clause, text)], is_noted=is_optional or is_noted)
@@ -385,7 +390,7 @@ class _Trial:
 
 # Maximum length of a value in a description, in characters.
 _MAX_VALUE_CHARS = 160
-_NULL = ["null"]
+_TYPED_NULL = ["null"]
 # Facets for which no clause defines the result if the bytes of the case are invalid.
 _FACETS_UNSPECIFIED_FOR_INVALID_BYTES = frozenset(("read", "kept", "written"))
 # The 0-9-1 type letters of integers.
@@ -401,7 +406,7 @@ _ORDER_CHANGED_WHEN_READ = (_SECTIONS_CLAUSE, f"read: {_ORDER_CHANGED}")
 _INSERTED_SECTION_CLAUSE = "Part 3, 3.2"
 # Clauses of the sections that an implementation may drop when it re-encodes a message: the delivery
 # annotations are for the next node, and no clause requires a node to pass on the footer.
-_OPTIONAL_CLAUSES = ("Part 3, 3.2.2", "Part 3, 3.2.9")
+_CLAUSES_OF_DROPPABLE_SECTIONS = ("Part 3, 3.2.2", "Part 3, 3.2.9")
 #: Clauses of the AMQP types, by type. Part 1, 1.6 defines the primitive types in this order.
 TYPE_CLAUSES = {
     name: f"Part 1, 1.6.{number}"
@@ -418,7 +423,7 @@ _SECTION_NAMES = frozenset(kind.name for kind in KINDS)
 # The sections that can be a body. Every message has a body (Part 3, 3.2).
 _BODY_SECTIONS = frozenset(("data", "amqp-sequence", "amqp-value"))
 # Types of a descriptor in the results of implementations that do not preserve ulong and symbol.
-_DESCRIPTOR_TYPES = FAMILIES["integer"] | FAMILIES["octets"]
+_DESCRIPTOR_TYPE_NAMES = TYPE_FAMILIES["integer"] | TYPE_FAMILIES["octets"]
 # Sections for which empty and absent are equivalent. Part 3, 3.2.2 and 3.2.3 say so for
 # annotations; no clause distinguishes an empty from an absent footer or application properties.
 _MAP_SECTIONS = {kind.name for kind in KINDS if kind.name.endswith(("annotations", "footer"))}
@@ -441,7 +446,7 @@ def normalize(kind: str, typed: Any, *, loose: bool = False) -> Any:
         kind: the kind of the case.
         typed: the typed JSON.
         loose: also recognize descriptors and default values of another type of the same family
-            (`FAMILIES`), for implementations that do not preserve types.
+            (`TYPE_FAMILIES`), for implementations that do not preserve types.
     """
     if kind == "message":
         sections = (_normalize_section(section, loose) for section in typed)
@@ -592,7 +597,7 @@ def _field_differences(name: str, expected: list[Any], actual: list[Any]) -> lis
     differences = []
     for index in range(max(len(expected), len(actual))):
         expected_value, actual_value = (
-            fields[index] if index < len(fields) else _NULL for fields in (expected, actual)
+            fields[index] if index < len(fields) else _TYPED_NULL for fields in (expected, actual)
         )
         if agreement(expected_value, actual_value) is not None:
             continue
@@ -601,9 +606,9 @@ def _field_differences(name: str, expected: list[Any], actual: list[Any]) -> lis
             if index < len(declared_fields)
             else f"field {index} of {name}"
         )
-        if actual_value == _NULL:
+        if actual_value == _TYPED_NULL:
             text = f"{field}{_LEFT_OUT_SUFFIX}"
-        elif expected_value == _NULL:
+        elif expected_value == _TYPED_NULL:
             text = f"{field} is {_format_value(actual_value)}, but the case omits it"
         else:
             text = f"{field} is {_format_value(actual_value)}, not {_format_value(expected_value)}"
@@ -699,7 +704,7 @@ def _find_declaration(descriptor: Sequence[Any], loose: bool) -> Composite | Non
     if kind == "octets":
         key = bytes.fromhex(key).decode("ascii", "replace")
     is_descriptor = kind in ("ulong", "symbol", "integer", "octets") or (
-        loose and kind in _DESCRIPTOR_TYPES
+        loose and kind in _DESCRIPTOR_TYPE_NAMES
     )
     return find_composite(key) if is_descriptor else None
 
@@ -711,7 +716,7 @@ def _normalize_fields(declaration: Composite, values: Iterable[Any], loose: bool
         _normalize_field(field, value, loose)
         for field, value in zip(declared_fields, items, strict=False)
     ]
-    while fields and fields[-1] == _NULL:
+    while fields and fields[-1] == _TYPED_NULL:
         fields.pop()
     return fields
 
@@ -723,8 +728,8 @@ def _normalize_field(field: Field | None, value: Any, loose: bool) -> Any:
         items = value[2] if value[0] == "array" and len(value) == 3 else None
         items = value[1] if value[0] == "sequence" else items
         if items is not None and len(items) <= 1:
-            value = items[0] if items else _NULL
-    return _NULL if _is_default(field, value, loose) else _normalize_composite(value, loose)
+            value = items[0] if items else _TYPED_NULL
+    return _TYPED_NULL if _is_default(field, value, loose) else _normalize_composite(value, loose)
 
 
 def _is_default(field: Field, value: Any, loose: bool) -> bool:
@@ -732,6 +737,6 @@ def _is_default(field: Field, value: Any, loose: bool) -> bool:
     if field.default is None or field.default == ():
         return False
     default = [field.type, getattr(field.default, "value", field.default)]
-    if loose or value[0] in FAMILIES:
+    if loose or value[0] in TYPE_FAMILIES:
         return agreement(default, value) is not None
     return bool(value == default)

@@ -21,9 +21,9 @@ from amqp10msg import pages
 from amqp10msg.interop.conformance.judging import TYPE_CLAUSES, describe_latitude
 from amqp10msg.interop.conformance.results import (
     BROKER_FACETS,
-    DEATHS,
+    DEATH_OUTCOMES,
     FACETS,
-    OPTIONAL,
+    OPTIONAL_FACETS,
     OUTCOMES,
     PeerResults,
     Result,
@@ -72,7 +72,7 @@ def junit(peers: Iterable[PeerResults]) -> str:
             name=_escape_xml(peer.name),
             tests=str(len(peer.results)),
             failures=str(counts["fail"]),
-            errors=str(sum(counts[name] for name in ("error", *DEATHS))),
+            errors=str(sum(counts[name] for name in ("error", *DEATH_OUTCOMES))),
             skipped=str(counts["skip"]),
         )
         for result in peer.results:
@@ -204,7 +204,7 @@ def findings(peer: PeerResults, cases: Iterable[Case]) -> list[Finding]:
         if result.case not in by_id:
             continue
         entries: list[tuple[str, str, str]] = []
-        if result.outcome in (*DEATHS, "error"):
+        if result.outcome in (*DEATH_OUTCOMES, "error"):
             entries = [(result.outcome, result.clause, result.reason)]
         else:
             for facet, clause, reason in _faults_of(result):
@@ -228,7 +228,7 @@ def findings(peer: PeerResults, cases: Iterable[Case]) -> list[Finding]:
     for (kind, clause), reasons in reasons_by_clause.items():
         smallest = min(reasons, key=lambda case_id: (len(by_id[case_id].data), case_id))
         results.append(Finding(kind, clause, len(reasons), by_id[smallest], reasons[smallest]))
-    order = [*sorted(DEATHS), "error", *FACETS, *BROKER_FACETS, _NOTE_KIND]
+    order = [*sorted(DEATH_OUTCOMES), "error", *FACETS, *BROKER_FACETS, _NOTE_KIND]
     return sorted(
         results, key=lambda finding: (order.index(finding.what), _clause_sort_key(finding.clause))
     )
@@ -238,7 +238,9 @@ def _faults_of(result: Result) -> Sequence[Sequence[str]]:
     """Return the faults of a result; if none are stored, a fault for each failed required facet."""
     if result.faults:
         return result.faults
-    failed = [name for name, holds in result.facets.items() if not holds and name not in OPTIONAL]
+    failed = [
+        name for name, holds in result.facets.items() if not holds and name not in OPTIONAL_FACETS
+    ]
     return [(name, result.clause, result.reason) for name in failed]
 
 

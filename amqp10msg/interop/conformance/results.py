@@ -30,16 +30,16 @@ FACETS = {
 #: Further facets, judged for live brokers only.
 BROKER_FACETS = {"unchanged": "a broker passes the bare message on byte for byte"}
 #: Facets that no clause requires. Longer encodings are valid, and an API may merge related types.
-OPTIONAL = frozenset(("typed", "identical"))
+OPTIONAL_FACETS = frozenset(("typed", "identical"))
 #: Outcomes of cases in which the implementation broke no clause.
-SOUND = frozenset(("pass", "skip", "note"))
+SOUND_OUTCOMES = frozenset(("pass", "skip", "note"))
 #: Outcomes of a case, worst last. ``note`` is a difference that no clause forbids. ``hang`` and
 #: ``memory`` mean that the process exceeded the timeout or the memory limit, and was killed.
 OUTCOMES = ("pass", "skip", "note", "fail", "error", "hang", "memory", "crash")
 #: Outcomes of cases in which the process crashed or was killed.
-DEATHS = frozenset(("hang", "memory", "crash"))
+DEATH_OUTCOMES = frozenset(("hang", "memory", "crash"))
 
-_FORMAT = "amqp10msg conformance 1"
+_FILE_FORMAT = "amqp10msg conformance 1"
 
 
 @attrs.frozen(kw_only=True)
@@ -184,7 +184,7 @@ class PeerResults:
 
         A case passes with or without a note; a skipped case was not tested.
         """
-        return self.tested and all(result.outcome in SOUND for result in self.results)
+        return self.tested and all(result.outcome in SOUND_OUTCOMES for result in self.results)
 
     @property
     def tested(self) -> bool:
@@ -193,8 +193,8 @@ class PeerResults:
 
     @property
     def died(self) -> int:
-        """The number of cases in which the process crashed or was killed (`DEATHS`)."""
-        return sum(result.outcome in DEATHS for result in self.results)
+        """The number of cases in which the process crashed or was killed (`DEATH_OUTCOMES`)."""
+        return sum(result.outcome in DEATH_OUTCOMES for result in self.results)
 
     def counts(self) -> dict[str, int]:
         """Return the number of results with each outcome, including zeros."""
@@ -242,7 +242,7 @@ def save(peers: Iterable[PeerResults], path: Path) -> None:
         OSError: the file cannot be written.
     """
     content = {
-        "format": _FORMAT,
+        "format": _FILE_FORMAT,
         "peers": [
             {
                 "peer": peer.peer,
@@ -269,8 +269,8 @@ def load(path: Path) -> list[PeerResults]:
     try:
         content = json.loads(path.read_bytes())  # `load_json` would refuse deeply nested cases
         (file_format,) = _string_members(content, "format")
-        if file_format != _FORMAT:
-            raise CorpusError(f"not of the format {_FORMAT!r}", str(path))
+        if file_format != _FILE_FORMAT:
+            raise CorpusError(f"not of the format {_FILE_FORMAT!r}", str(path))
         return [
             PeerResults(name, own_name, [Result.from_object(result) for result in peer["results"]])
             for peer in content["peers"]

@@ -10,10 +10,10 @@ specification, and messages recorded from RabbitMQ, python-qpid-proton and rhea.
 against this library or any other `Implementation`.
 """
 
-from amqp10msg.interop.corpus.agreement import FAMILIES, Agreement, agreement, other_rules
+from amqp10msg.interop.corpus.agreement import TYPE_FAMILIES, Agreement, agreement, other_rules
 from amqp10msg.interop.corpus.cases import (
     BASIC_KINDS,
-    QUESTIONS,
+    QUESTION_KINDS,
     Case,
     CorpusError,
     Fault,
@@ -33,8 +33,8 @@ from amqp10msg.interop.corpus.runner import Report, Verdict, run
 
 __all__ = [
     "BASIC_KINDS",
-    "FAMILIES",
-    "QUESTIONS",
+    "QUESTION_KINDS",
+    "TYPE_FAMILIES",
     "Agreement",
     "Amqp10msg",
     "Case",

@@ -17,7 +17,7 @@ Agreement: TypeAlias = Literal["exact", "value"] | None
 
 #: Families of similar types, with the names of AMQP 1.0 types and the letters of 0-9-1 types. If an
 #: implementation does not preserve the type of a value, its adapter writes the family's name.
-FAMILIES: dict[str, frozenset[str]] = {
+TYPE_FAMILIES: dict[str, frozenset[str]] = {
     "integer": frozenset(
         (
             *("ubyte", "ushort", "uint", "ulong", "byte", "short", "int", "long", "timestamp"),
@@ -111,7 +111,7 @@ def _name_array_types(typed: Any, compared: Any) -> Any:
         and typed[0] == compared[0] == "array"
         and compared[1] in _TYPE_NAMES
         and isinstance(typed[1], str)
-        and (type_name := _TYPES_BY_HEX.get(typed[1])) is not None
+        and (type_name := _TYPE_BY_FORMAT_CODE_HEX.get(typed[1])) is not None
     ):
         typed = [typed[0], type_name, *typed[2:]]
     compared_items = [*compared, *[None] * (len(typed) - len(compared))]
@@ -122,8 +122,10 @@ def _name_array_types(typed: Any, compared: Any) -> Any:
 
 
 # Type names by format code in hex, as in the typed JSON of arrays.
-_TYPES_BY_HEX = {f"{code:02x}": type_name.type for code, type_name in FORMAT_CODES.items()}
-_TYPE_NAMES = set(_TYPES_BY_HEX.values())
+_TYPE_BY_FORMAT_CODE_HEX = {
+    f"{code:02x}": type_name.type for code, type_name in FORMAT_CODES.items()
+}
+_TYPE_NAMES = set(_TYPE_BY_FORMAT_CODE_HEX.values())
 
 
 def _replace_by_families(typed: Any, merge_numbers: bool) -> Any:
@@ -137,9 +139,11 @@ def _replace_by_families(typed: Any, merge_numbers: bool) -> Any:
     if family is None:
         return [_replace_by_families(item, merge_numbers) for item in typed]
     if family == "sequence":
-        *_, items = typed[:_DESCRIPTORS_INDEX] if kind == "array" else typed[:2]
+        *_, items = typed[:_INDEX_OF_ELEMENT_DESCRIPTORS] if kind == "array" else typed[:2]
         for descriptor in reversed(
-            typed[_DESCRIPTORS_INDEX] if len(typed) > _DESCRIPTORS_INDEX else []
+            typed[_INDEX_OF_ELEMENT_DESCRIPTORS]
+            if len(typed) > _INDEX_OF_ELEMENT_DESCRIPTORS
+            else []
         ):
             items = [["described", descriptor, item] for item in items]
         return [family, [_replace_by_families(item, merge_numbers) for item in items]]
@@ -168,6 +172,8 @@ def _replace_by_families(typed: Any, merge_numbers: bool) -> Any:
 
 
 # Index of the element descriptors in the typed JSON of an array.
-_DESCRIPTORS_INDEX = 3
-_FAMILY_BY_TYPE = {kind: family for family, kinds in FAMILIES.items() for kind in (family, *kinds)}
+_INDEX_OF_ELEMENT_DESCRIPTORS = 3
+_FAMILY_BY_TYPE = {
+    kind: family for family, kinds in TYPE_FAMILIES.items() for kind in (family, *kinds)
+}
 _FAMILY_BY_TYPE["numeric"] = "integer"

@@ -24,10 +24,10 @@ from amqp10msg.wire.limits import Limits
 #: The kinds of cases with AMQP 0-9-1 bytes.
 BASIC_KINDS = ("basic-properties", "field-table")
 #: The kinds of cases that ask a question about a message or a delivery. Their result is an answer.
-QUESTIONS = ("filter", "resumption", "translation", "terminus")
+QUESTION_KINDS = ("filter", "resumption", "translation", "terminus")
 #: All kinds of cases, by their bytes. These are an AMQP 1.0 value, message or composite (such as an
 #: outcome), an AMQP 0-9-1 property list or field table, or what a question is about.
-KINDS = ("value", "message", "composite", *BASIC_KINDS, *QUESTIONS)
+KINDS = ("value", "message", "composite", *BASIC_KINDS, *QUESTION_KINDS)
 #: Severities of a violation. Errors break a MUST or MUST NOT, warnings a SHOULD or SHOULD NOT.
 SEVERITIES = ("error", "warning")
 
@@ -82,7 +82,7 @@ class Case:
     - With `error` only, the bytes are an invalid encoding and must be refused.
     - With both, the bytes can be decoded, but break a rule, so that a strict implementation refuses
       them.
-    - A case whose kind is in `QUESTIONS` has `answer` instead: the implementation's decision.
+    - A case whose kind is in `QUESTION_KINDS` has `answer` instead: the implementation's decision.
 
     Attributes:
         id: the case's name, unique in a corpus: lower case, with ``-``, ``.`` or ``_`` between
@@ -155,11 +155,11 @@ class Case:
             yield "origin must name who wrote the bytes"
         if not self.licence:
             yield "licence must not be empty"
-        if (self.answer is None) is (self.kind in QUESTIONS):
-            yield f"an answer must be present for {', '.join(QUESTIONS)}, and absent otherwise"
-        if self.kind in QUESTIONS and (self.typed is not None or self.error is not None):
+        if (self.answer is None) is (self.kind in QUESTION_KINDS):
+            yield f"an answer must be present for {', '.join(QUESTION_KINDS)}, and absent otherwise"
+        if self.kind in QUESTION_KINDS and (self.typed is not None or self.error is not None):
             yield f"{self.kind} cases must have an answer, and neither typed nor error"
-        if self.kind not in QUESTIONS and self.typed is None and self.error is None:
+        if self.kind not in QUESTION_KINDS and self.typed is None and self.error is None:
             yield "typed, error or both are required: the expected result"
         if self.compact is not None and self.typed is None:
             yield "compact requires typed, the value that it encodes"

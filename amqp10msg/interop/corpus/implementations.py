@@ -116,7 +116,7 @@ class Implementation(Protocol):
     implementation.
 
     Two methods are optional: ``answer(kind, data, given)`` answers the cases of
-    `corpus.QUESTIONS`, and ``limited(limits)`` returns an implementation that enforces
+    `corpus.QUESTION_KINDS`, and ``limited(limits)`` returns an implementation that enforces
     `Case.limits`.
 
     Attributes:
@@ -211,10 +211,10 @@ class Amqp10msg:
         """Answer a question about a message or a delivery, as the module's documentation describes.
 
         Raises:
-            UnsupportedError: `kind` is not in `QUESTIONS`.
+            UnsupportedError: `kind` is not in `QUESTION_KINDS`.
         """
         expect(kind, str, "the kind of answer", "a str")
-        decide = _ANSWERS.get(kind)
+        decide = _ANSWER_BY_KIND.get(kind)
         if decide is None:
             raise UnsupportedError(f"unknown kind of question {kind!r:.80}")
         return decide(data, given)
@@ -269,9 +269,9 @@ class Proton:
 # Answers to questions. Each function gets `Case.data` and `Case.given`.
 
 # The delivery-tag in a resumption.
-_RESUMED_TAG = b"tag"
+_RESUMED_DELIVERY_TAG = b"tag"
 # In `Case.given`, the state of an end that does not have the delivery.
-_NO_DELIVERY = "none"
+_STATE_WITHOUT_DELIVERY = "none"
 
 
 def _answer_filter(data: bytes, given: Mapping[str, Any]) -> Any:
@@ -293,18 +293,20 @@ def _answer_delivery_resumption(data: bytes, given: Mapping[str, Any]) -> Any:
 
     def states(end: str) -> dict[bytes, Any]:
         state = given.get(end)
-        if state == _NO_DELIVERY:
+        if state == _STATE_WITHOUT_DELIVERY:
             return {}
-        return {_RESUMED_TAG: None if state is None else decode_value(bytes.fromhex(state))}
+        return {
+            _RESUMED_DELIVERY_TAG: None if state is None else decode_value(bytes.fromhex(state))
+        }
 
     plan = resume(
         states("sender"),
         states("receiver"),
-        messages={_RESUMED_TAG: data} if data else (),
+        messages={_RESUMED_DELIVERY_TAG: data} if data else (),
         sender_incomplete=given.get("sender_incomplete", False),
         receiver_incomplete=given.get("receiver_incomplete", False),
     )
-    step = plan[_RESUMED_TAG]
+    step = plan[_RESUMED_DELIVERY_TAG]
     answer: dict[str, Any] = {"action": str(step.action)}
     if step.sends:
         answer |= {
@@ -367,7 +369,7 @@ def _answer_translation(data: bytes, given: Mapping[str, Any]) -> Any:
     return {"message": encoded.hex()}
 
 
-_ANSWERS = {
+_ANSWER_BY_KIND = {
     "filter": _answer_filter,
     "resumption": _answer_delivery_resumption,
     "translation": _answer_translation,

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import attrs
 
 from amqp10msg.delivery.jms_ids import from_jms_id, to_jms_correlation_id, to_jms_message_id
-from amqp10msg.interop.jms.typed import JMS_TYPES, TEXT_TYPES
+from amqp10msg.interop.jms.typed import JMS_TYPES, TEXT_CONTENT_TYPE_PATTERN
 from amqp10msg.message import Message, expect_message
 from amqp10msg.sections import (
     AmqpSequence,
@@ -37,13 +37,13 @@ DestinationKind: TypeAlias = Literal["queue", "topic", "temporary-queue", "tempo
 _MESSAGE_TYPES = get_args(MessageType)
 _DESTINATION_KINDS = get_args(DestinationKind)
 #: The key of the annotation with the number of the message type.
-MESSAGE_TYPE = Symbol("x-opt-jms-msg-type")
+MESSAGE_TYPE_ANNOTATION = Symbol("x-opt-jms-msg-type")
 # Keys of the annotations for the kind of a destination. The value of the first key is the kind's
 # number. The second key is for old clients; its value is text such as "topic,temporary".
 _DESTINATION_KEYS = (Symbol("x-opt-jms-dest"), Symbol("x-opt-to-type"))
 _REPLY_TO_KEYS = (Symbol("x-opt-jms-reply-to"), Symbol("x-opt-reply-type"))
 #: The content-type of a serialized Java object.
-JAVA_OBJECT = "application/x-java-serialized-object"
+JAVA_OBJECT_CONTENT_TYPE = "application/x-java-serialized-object"
 # The content-type of a BytesMessage.
 _BYTES_CONTENT_TYPE = "application/octet-stream"
 
@@ -126,7 +126,7 @@ def message_type(message: Message) -> MessageType:
     parts = Message(message.body).body
     body = parts[0] if isinstance(parts, list) else parts
     annotations: Mapping[Any, Any] = message.message_annotations or {}
-    number = annotations.get(MESSAGE_TYPE)
+    number = annotations.get(MESSAGE_TYPE_ANNOTATION)
     if number is not None:
         return _annotated_type(number, body)
     value = body.value if isinstance(body, AmqpValue) else None
@@ -140,18 +140,18 @@ def message_type(message: Message) -> MessageType:
         if isinstance(body, AmqpSequence) or isinstance(value, list):
             return "stream"
         if isinstance(body, Data):
-            return "object" if content_type == JAVA_OBJECT else "bytes"
+            return "object" if content_type == JAVA_OBJECT_CONTENT_TYPE else "bytes"
     if isinstance(body, AmqpValue):
         if value is None or (isinstance(value, str) and not isinstance(value, (Symbol, Char))):
             return "text"
         return "bytes" if isinstance(value, bytes) else "object"
     if isinstance(body, AmqpSequence):
         return "object"
-    if content_type == JAVA_OBJECT:
+    if content_type == JAVA_OBJECT_CONTENT_TYPE:
         return "object"
     if content_type in (None, _BYTES_CONTENT_TYPE):
         return "bytes"
-    if isinstance(content_type, str) and TEXT_TYPES.fullmatch(content_type):
+    if isinstance(content_type, str) and TEXT_CONTENT_TYPE_PATTERN.fullmatch(content_type):
         return "text"
     return "message" if body is None else "bytes"
 
@@ -168,7 +168,7 @@ def _annotated_type(number: object, body: Any) -> MessageType:
         or not 0 <= number < len(_MESSAGE_TYPES)
     ):
         raise ContentError(
-            f"message-annotations['{MESSAGE_TYPE}'] must be a byte from 0 to "
+            f"message-annotations['{MESSAGE_TYPE_ANNOTATION}'] must be a byte from 0 to "
             f"{len(_MESSAGE_TYPES) - 1} ({', '.join(_MESSAGE_TYPES)}), not {number!r:.80}"
         )
     marked: MessageType = _MESSAGE_TYPES[number]
@@ -184,8 +184,8 @@ def _annotated_type(number: object, body: Any) -> MessageType:
     if not fits[marked]:
         actual = type(body).__name__ + (f" of {type(value).__name__}" if value is not None else "")
         raise ContentError(
-            f"message-annotations['{MESSAGE_TYPE}'] is {int(number)}, a {marked} message, but the "
-            f"body is {actual}"
+            f"message-annotations['{MESSAGE_TYPE_ANNOTATION}'] is {int(number)}, a {marked} "
+            f"message, but the body is {actual}"
         )
     return marked
 
@@ -238,7 +238,7 @@ def to_jms(message: Message, *, arrival: int | None = None) -> JmsMessage:
         group_sequence=None if sequence is None else (int(sequence) + 2**31) % 2**32 - 2**31,
         reply_to_group_id=properties.reply_to_group_id,
         content_type=None
-        if properties.content_type in (None, JAVA_OBJECT, _BYTES_CONTENT_TYPE)
+        if properties.content_type in (None, JAVA_OBJECT_CONTENT_TYPE, _BYTES_CONTENT_TYPE)
         else str(properties.content_type),
         properties=dict(message.application_properties or {}),
     )
@@ -270,7 +270,7 @@ def from_jms(jms: JmsMessage) -> Message:
     ):
         if destination is not None:
             annotations[key] = Byte(_DESTINATION_KINDS.index(destination.kind))
-    annotations[MESSAGE_TYPE] = Byte(_MESSAGE_TYPES.index(jms.type))
+    annotations[MESSAGE_TYPE_ANNOTATION] = Byte(_MESSAGE_TYPES.index(jms.type))
     return Message(
         body,
         header=Header(
@@ -358,7 +358,7 @@ def _body_section(jms: JmsMessage) -> tuple[Any, str | None]:
         return Data(body), jms.content_type or _BYTES_CONTENT_TYPE
     if jms.type == "object":
         if isinstance(body, bytes):
-            return Data(body), JAVA_OBJECT
+            return Data(body), JAVA_OBJECT_CONTENT_TYPE
         sections = (AmqpSequence, list) if isinstance(body, list) else (AmqpSequence,)
         is_sections = isinstance(body, sections) and (
             not isinstance(body, list) or (body and isinstance(body[0], AmqpSequence))

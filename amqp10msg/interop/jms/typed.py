@@ -18,7 +18,7 @@ from amqp10msg.wire.primitives import Byte, Char, Float, Int, Short
 
 __all__ = [
     "JMS_TYPES",
-    "TEXT_TYPES",
+    "TEXT_CONTENT_TYPE_PATTERN",
     "read_map",
     "read_stream",
     "write_map",
@@ -29,7 +29,7 @@ __all__ = [
 JMS_TYPES: tuple[type, ...] = (bool, Byte, bytes, Short, Char, Int, int, Float, float, str)
 
 #: Matches the content-types of text messages (AMQP JMS Mapping, 3.3.7).
-TEXT_TYPES = re.compile(
+TEXT_CONTENT_TYPE_PATTERN = re.compile(
     r"text/.*|application/(xml|xml-dtd|.*\+xml|json|.*\+json|javascript|ecmascript)", re.DOTALL
 )
 
@@ -38,7 +38,7 @@ _UINT32 = struct.Struct(">I")
 # Type codes in an encoded body.
 _BYTES, _CHAR, _TEXT, _NULL = 3, 5, 10, 11
 # (Python type or conversion, format) of each type with a fixed size, by its code.
-_FIXED_SIZE: dict[int, tuple[Any, struct.Struct]] = {
+_FIXED_SIZE_TYPE_BY_CODE: dict[int, tuple[Any, struct.Struct]] = {
     1: (bool, struct.Struct(">b")),
     2: (Byte, struct.Struct(">b")),
     4: (Short, struct.Struct(">h")),
@@ -49,7 +49,7 @@ _FIXED_SIZE: dict[int, tuple[Any, struct.Struct]] = {
 }
 _FIXED_SIZE_CODES: dict[type, int] = {
     Float: 8,
-    **{kind: c for c, (kind, _) in _FIXED_SIZE.items() if c != 8},
+    **{kind: c for c, (kind, _) in _FIXED_SIZE_TYPE_BY_CODE.items() if c != 8},
 }
 
 
@@ -93,8 +93,8 @@ class _Reader:
         """Read the byte for a type, and a value of that type."""
         start = self.offset
         code = self.read_bytes(1)[0]
-        if code in _FIXED_SIZE:
-            kind, packed = _FIXED_SIZE[code]
+        if code in _FIXED_SIZE_TYPE_BY_CODE:
+            kind, packed = _FIXED_SIZE_TYPE_BY_CODE[code]
             return kind(packed.unpack(self.read_bytes(packed.size))[0])
         if code == _BYTES:
             size = _INT32.unpack(self.read_bytes(4))[0]
@@ -187,5 +187,5 @@ def _encode_value(value: Any) -> bytes:
         return b"\x08" + _UINT32.pack(value.bits)
     if kind in _FIXED_SIZE_CODES and (kind is not int or -(2**63) <= value < 2**63):
         code = _FIXED_SIZE_CODES[kind]
-        return bytes([code]) + _FIXED_SIZE[code][1].pack(value)
+        return bytes([code]) + _FIXED_SIZE_TYPE_BY_CODE[code][1].pack(value)
     raise ContentError(f"JMS has no type for {value!r:.80}")

@@ -31,7 +31,7 @@ ContentMode: TypeAlias = Literal["binary", "structured"]
 
 _EVENT_TYPE_PREFIX = "application/cloudevents"
 _JSON_EVENT_TYPE = "application/cloudevents+json"
-_PREFIXES = ("cloudEvents_", "cloudEvents:")
+_ATTRIBUTE_PREFIXES = ("cloudEvents_", "cloudEvents:")
 _REQUIRED_ATTRIBUTES = ("id", "source", "specversion", "type")
 _ATTRIBUTE_NAME = re.compile(r"[a-z0-9]+")
 _JSON_CONTENT_TYPE = re.compile(r"[a-z]+/([^;\s]+\+)?json\s*(;.*)?", re.IGNORECASE | re.DOTALL)
@@ -226,7 +226,7 @@ def _content_type(message: Message) -> str:
 def _attributes(message: Message) -> Iterator[tuple[str, Any]]:
     """Yield the name, without prefix, and the value of each event attribute in a message."""
     for key, value in (message.application_properties or {}).items():
-        for prefix in _PREFIXES:
+        for prefix in _ATTRIBUTE_PREFIXES:
             if isinstance(key, str) and key.startswith(prefix) and value is not None:
                 yield key[len(prefix) :], plain(value)
 

@@ -82,7 +82,11 @@ class Driver:
             if typed[0] != "described":
                 raise _RefusedError(f"{typed[0]} is not a section")
             _, descriptor, content = typed
-            row = SECTIONS.get(descriptor[1]) if descriptor[0] in ("ulong", "symbol") else None
+            row = (
+                SECTION_BY_DESCRIPTOR.get(descriptor[1])
+                if descriptor[0] in ("ulong", "symbol")
+                else None
+            )
             if row is None:
                 sections.append(["unknown", typed])
             else:
@@ -95,7 +99,7 @@ class Driver:
         kind = data.type()
         if kind is None:
             raise _RefusedError("proton found no value")
-        name = NAMES.get(data.type_names[kind], data.type_names[kind])
+        name = AMQP_NAME_BY_PROTON_NAME.get(data.type_names[kind], data.type_names[kind])
         if name == "described":
             return [name, *self._read_children(data)]
         if name == "list":
@@ -109,7 +113,12 @@ class Driver:
             children = self._read_children(data)
             descriptors = [[children.pop(0)]] if described else []
             element_type = data.type_names[element]
-            return [name, NAMES.get(element_type, element_type), children, *descriptors]
+            return [
+                name,
+                AMQP_NAME_BY_PROTON_NAME.get(element_type, element_type),
+                children,
+                *descriptors,
+            ]
         return _typed_scalar(name, data.get_object())
 
     def _read_children(self, data: Any) -> list[Any]:
@@ -126,9 +135,9 @@ class _RefusedError(Exception):
 
 
 # AMQP's names of types that have another name in proton.
-NAMES = {"bool": "boolean"}
+AMQP_NAME_BY_PROTON_NAME = {"bool": "boolean"}
 # (name, type of the content) of each section by numeric and by symbolic descriptor; Part 3, 3.2.
-SECTIONS: dict[int | str, tuple[str, str]] = {
+SECTION_BY_DESCRIPTOR: dict[int | str, tuple[str, str]] = {
     key: (name, source)
     for code, (name, source, symbol) in enumerate(
         (
@@ -147,7 +156,7 @@ SECTIONS: dict[int | str, tuple[str, str]] = {
     for key in (code, symbol)
 }
 # Conversions of proton's values to typed JSON, by AMQP type; other types are integers.
-_TO_JSON: dict[str, Callable[[Any], Any]] = {
+_JSON_CONVERSION_BY_TYPE: dict[str, Callable[[Any], Any]] = {
     "boolean": bool,
     "float": lambda value: struct.pack(">f", value).hex(),
     "double": lambda value: struct.pack(">d", value).hex(),
@@ -163,4 +172,4 @@ _TO_JSON: dict[str, Callable[[Any], Any]] = {
 
 
 def _typed_scalar(name: str, value: Any) -> list[Any]:
-    return [name] if name == "null" else [name, _TO_JSON.get(name, int)(value)]
+    return [name] if name == "null" else [name, _JSON_CONVERSION_BY_TYPE.get(name, int)(value)]

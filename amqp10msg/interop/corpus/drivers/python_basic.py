@@ -10,7 +10,7 @@ from importlib import metadata
 from typing import Any, ClassVar
 
 #: The properties of class basic, in the order of their flags.
-PROPERTIES = (
+PROPERTY_NAMES = (
     *("content_type", "content_encoding", "headers", "delivery_mode", "priority"),
     *("correlation_id", "reply_to", "expiration", "message_id", "timestamp"),
     *("type", "user_id", "app_id", "cluster_id"),
@@ -170,7 +170,7 @@ def properties(decoded: Any, names: dict[str, str], absent: dict[str, Any]) -> l
     For `names` and `absent`, see `_Pika`.
     """
     entries: list[Any] = []
-    for name in PROPERTIES:
+    for name in PROPERTY_NAMES:
         value = getattr(decoded, names.get(name, name))
         if value is None or value == absent.get(name):
             continue
