@@ -19,7 +19,7 @@ except ModuleNotFoundError as _error:
         f"amqp10msg.jobs needs {_error.name}: pip install 'amqp10msg[arrow]'", name=_error.name
     ) from _error
 
-from amqp10msg.jobs._report import EXAMPLES, Run, page
+from amqp10msg.jobs._report import EXAMPLES_PER_ERROR_CODE, Run, page
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.inputs import MESSAGE_SCHEMA, OnlySparkError
 from amqp10msg.jobs.job import DAMAGED, ERROR_COLUMN_NAMES, KINDS, QUARANTINE_SCHEMA, Job
@@ -30,7 +30,7 @@ from amqp10msg.validation.rules import RuleCount
 __all__ = [
     "DAMAGED",
     "ERROR_COLUMN_NAMES",
-    "EXAMPLES",
+    "EXAMPLES_PER_ERROR_CODE",
     "KINDS",
     "MESSAGE_SCHEMA",
     "QUARANTINE_SCHEMA",

@@ -11,7 +11,7 @@ import attrs
 
 from amqp10msg import pages
 from amqp10msg.jobs._stats import Stats
-from amqp10msg.jobs.job import DAMAGED, UNREADABLE
+from amqp10msg.jobs.job import DAMAGED, UNREADABLE_CODE
 from amqp10msg.notation import parse_tree
 from amqp10msg.notation.html import annotated
 from amqp10msg.pages.reports import (
@@ -34,7 +34,7 @@ _MAX_BARS = 120
 _MAX_AXIS_LABELS = 6
 # Limits of the examples: messages per error code, messages in total, and the fields and bytes that
 # are shown of a message.
-EXAMPLES = 2
+EXAMPLES_PER_ERROR_CODE = 2
 _MAX_EXAMPLES = 30
 _MAX_EXAMPLE_FIELDS, _MAX_EXAMPLE_BYTES = 1_000, 2_048
 
@@ -112,7 +112,7 @@ def page(
     examples_shown = [
         row
         for row in examples
-        if row.get("wire") is not None and row["error_code"] not in {None, UNREADABLE, DAMAGED}
+        if row.get("wire") is not None and row["error_code"] not in {None, UNREADABLE_CODE, DAMAGED}
     ]
     examples_shown.sort(key=lambda row: order.index(row["error_code"]))
     examples_shown = examples_shown[:_MAX_EXAMPLES]
@@ -143,7 +143,7 @@ def page(
         quarantine=quarantine,
         inspected=f"{run.output}/quarantine",
         parts=list(_report_parts(run, stats)),
-        each=EXAMPLES,
+        each=EXAMPLES_PER_ERROR_CODE,
         messages=annotated(trees, labels, max_octets=_MAX_EXAMPLE_BYTES),
         more=0,
     )

@@ -14,7 +14,12 @@ from amqp10msg.translate.report import is_permanent_loss, owner_of
 from amqp10msg.validation.rules import RuleCount
 
 #: The map sections of which a job counts keys and types of values.
-MAPS = ("application_properties", "message_annotations", "delivery_annotations", "footer")
+COUNTED_MAP_SECTIONS = (
+    "application_properties",
+    "message_annotations",
+    "delivery_annotations",
+    "footer",
+)
 # Limits on the memory of counts: the number of keys per map section, or of losses, that are counted
 # separately, and the number of hours. Further keys and hours are counted together, under
 # `_KEY_FOR_FURTHER`.

@@ -450,7 +450,9 @@ class Reading:
     def _within_max_size(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of Parquet input. Rows with a larger message than allowed get a fault."""
         for batch in batches:
-            is_large = None if parquet.FAULT in batch.schema.names else self._is_too_large(batch)
+            is_large = (
+                None if parquet.FAULT_COLUMN in batch.schema.names else self._is_too_large(batch)
+            )
             if is_large is None or not pc.any(is_large, min_count=0).as_py():
                 yield batch
                 continue
@@ -458,7 +460,7 @@ class Reading:
             if rest.num_rows:
                 yield rest
             faults = pa.repeat(too_large(self.max_size), large.num_rows)
-            yield large.append_column(parquet.FAULT, faults)
+            yield large.append_column(parquet.FAULT_COLUMN, faults)
 
     def _is_too_large(self, batch: pa.RecordBatch) -> pa.Array | None:
         """Return whether the message of each row exceeds `max_size`; None without a message."""
@@ -475,7 +477,7 @@ class Reading:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of Parquet input that pass the filters, as batches."""
         for batch in batches:
-            if parquet.FAULT in batch.schema.names:
+            if parquet.FAULT_COLUMN in batch.schema.names:
                 yield batch
                 continue
             used = [n for n in (self.column, *METADATA_COLUMNS) if n in batch.schema.names]
@@ -546,9 +548,9 @@ def _batch_of_rows(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
 # Options of jobs and of Spark data sources.
 
 #: The names of the options that select messages.
-FILTERS = ("protocol", "address", "since", "until", "selector")
+FILTER_OPTIONS = ("protocol", "address", "since", "until", "selector")
 #: The names of the options for reading files.
-READING = ("rangeBytes", "maxSize", "expansionRatio", "zeroWidth", *FILTERS)
+READING_OPTIONS = ("rangeBytes", "maxSize", "expansionRatio", "zeroWidth", *FILTER_OPTIONS)
 
 
 def reject_unknown_options(options: Mapping[str, str], allowed: Iterable[str]) -> None:

@@ -22,7 +22,7 @@ from amqp10msg import validation
 from amqp10msg.brokers import unknown_name
 from amqp10msg.files.recognition import advice
 from amqp10msg.files.tables import capture_times
-from amqp10msg.jobs._stats import MAPS, Stats
+from amqp10msg.jobs._stats import COUNTED_MAP_SECTIONS, Stats
 from amqp10msg.jobs.inputs import (
     BASIC_COLUMNS,
     REST_UNREAD_SUFFIX,
@@ -30,7 +30,7 @@ from amqp10msg.jobs.inputs import (
     common_names,
     is_binary,
 )
-from amqp10msg.jobs.parquet import FAULT, OFFSET, SOURCE, UNREAD_PATTERN
+from amqp10msg.jobs.parquet import FAULT_COLUMN, OFFSET, SOURCE, UNREAD_PATTERN
 from amqp10msg.jobs.translating import BASIC, Translator, replace_rows
 from amqp10msg.message import Message
 from amqp10msg.message.rules import profile_with_rules
@@ -46,11 +46,11 @@ Kind = Literal["decode", "validate", "translate", "profile"]
 #: The kinds of jobs.
 KINDS: tuple[Kind, ...] = get_args(Kind)
 #: Error code of an input record from which the reader could not get a message.
-UNREADABLE = "unreadable-input"
+UNREADABLE_CODE = "unreadable-input"
 #: Error code of a damaged file, from which an unknown number of messages is missing.
 DAMAGED = "damaged-file"
 #: Error code of a 0-9-1 message in a job for AMQP 1.0, and of a 1.0 message in a job for 0-9-1.
-OTHER_PROTOCOL = "other-protocol"
+OTHER_PROTOCOL_CODE = "other-protocol"
 
 #: Columns of the quarantine. Before them are the columns with the message's location in the input.
 QUARANTINE_SCHEMA = pa.schema(
@@ -348,7 +348,7 @@ class Job:
         Columns that an earlier job added are left out if this job computes them again: ``losses``,
         ``valid`` with ``violations``, and the columns of a quarantine.
         """
-        excluded = {self.column, "message_format", *_MESSAGE_COLUMNS, SOURCE, OFFSET, FAULT}
+        excluded = {self.column, "message_format", *_MESSAGE_COLUMNS, SOURCE, OFFSET, FAULT_COLUMN}
         if _is_quarantine(names):
             excluded |= {*QUARANTINE_SCHEMA.names}
         if {*VALIDATION_SCHEMA.names} <= {*names} and self.kind == "validate":
@@ -409,7 +409,7 @@ class Job:
         refusal = f"a message of AMQP {protocol}, which this job cannot process: {advice_text}"
         rows = batch.num_rows
         errors = [
-            pc.if_else(is_fault, _fault_codes(faults), OTHER_PROTOCOL),
+            pc.if_else(is_fault, _fault_codes(faults), OTHER_PROTOCOL_CODE),
             pa.repeat("", rows),
             pa.nulls(rows, pa.int64()),
             pc.if_else(is_fault, faults, refusal),
@@ -527,10 +527,12 @@ class Job:
 
     def _profile(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
         wire = batch.column(self.column)
-        decoded_rows = decode_column(wire, [*MAPS, "creation_time", *ERROR_COLUMN_NAMES])
+        decoded_rows = decode_column(
+            wire, [*COUNTED_MAP_SECTIONS, "creation_time", *ERROR_COLUMN_NAMES]
+        )
         stats.add_sizes(wire)
         _count_times(batch, stats, decoded_rows.column("creation_time"))
-        for section in MAPS:
+        for section in COUNTED_MAP_SECTIONS:
             stats.add_types(section, decoded_rows.column(section))
         added = pa.schema([("wire", pa.binary())])
         return self._split_good_and_bad(
@@ -587,13 +589,13 @@ def _row_faults(batch: pa.RecordBatch) -> pa.Array:
         ValueError: the column ``fault`` does not have text.
     """
     names = batch.schema.names
-    if FAULT in names:
-        return batch.column(FAULT)
+    if FAULT_COLUMN in names:
+        return batch.column(FAULT_COLUMN)
     if "fault" in names:
         _check_fault_type(batch.schema.field("fault").type)
         return pc.fill_null(cast_array(batch.column("fault"), pa.string()), "")
     if _is_quarantine(names):
-        codes = pa.array([UNREADABLE, DAMAGED])
+        codes = pa.array([UNREADABLE_CODE, DAMAGED])
         is_fault = pc.is_in(batch.column("error_code").cast(pa.string()), codes)
         return pc.if_else(is_fault, pc.fill_null(batch.column("error_text"), ""), "")
     return pa.repeat("", batch.num_rows)
@@ -601,7 +603,7 @@ def _row_faults(batch: pa.RecordBatch) -> pa.Array:
 
 def _fault_codes(faults: pa.Array) -> pa.Array:
     """Return the error code of each fault."""
-    return pc.if_else(pc.match_substring_regex(faults, _DAMAGE_PATTERN), DAMAGED, UNREADABLE)
+    return pc.if_else(pc.match_substring_regex(faults, _DAMAGE_PATTERN), DAMAGED, UNREADABLE_CODE)
 
 
 def _count_times(batch: pa.RecordBatch, stats: Stats, created: pa.Array | None = None) -> None:
@@ -690,7 +692,7 @@ def decode_with_faults(
     """Decode messages like `decode_column`, but treat each row with a fault as an error.
 
     The bytes of such a row are not a message: they are not decoded, only returned as ``wire``. The
-    error codes are those of jobs: `DAMAGED` and `UNREADABLE`.
+    error codes are those of jobs: `DAMAGED` and `UNREADABLE_CODE`.
 
     Args:
         array: the encoded messages.
@@ -722,7 +724,7 @@ def validate_with_faults(
 
     The bytes of such a row are not a message, so they are not checked. Its only violation is an
     error with the fault as text. The rule of this error is the error code of jobs: `DAMAGED` or
-    `UNREADABLE`.
+    `UNREADABLE_CODE`.
 
     Args:
         array: the encoded messages.
@@ -755,7 +757,7 @@ def translate_with_faults(
     """Translate messages like `Translator.run`, but treat each row with a fault as an error.
 
     The bytes of such a row are not a message, so they are not translated. The error codes are
-    those of jobs: `DAMAGED` and `UNREADABLE`.
+    those of jobs: `DAMAGED` and `UNREADABLE_CODE`.
 
     Args:
         translator: translates the other rows.

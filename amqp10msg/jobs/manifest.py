@@ -16,11 +16,11 @@ from amqp10msg.files.stores import StoreLocation, is_url
 from amqp10msg.files.text import load_object
 
 #: The file in an output folder with the counts of the job. In an object store, it is the manifest.
-STATS = "_amqp10msg.json"
+STATS_FILE = "_amqp10msg.json"
 #: The subfolders for good messages and for quarantined messages.
 GOOD, BAD = "messages", "quarantine"
 #: The subfolder for the state of an unfinished job, with which a later run resumes the job.
-UNFINISHED = "_unfinished"
+UNFINISHED_FOLDER = "_unfinished"
 
 
 def parse_object(content: bytes | None, file: StoreLocation) -> dict[str, Any]:
@@ -89,12 +89,12 @@ def list_committed_files(source: str) -> list[str] | None:
     if name in {GOOD, BAD}:
         folders.append((attrs.evolve(requested, key=parent), (name,)))
     for folder, names in folders:
-        content = (folder / STATS).read()
+        content = (folder / STATS_FILE).read()
         if content is not None:
-            files = manifest_files(content, folder / STATS)
+            files = manifest_files(content, folder / STATS_FILE)
             return sorted(
                 (folder / name / file_name).url for name in names for file_name in files[name]
             )
-        if (folder / UNFINISHED / "plan.json").state() is not None:
+        if (folder / UNFINISHED_FOLDER / "plan.json").state() is not None:
             return []
     return None

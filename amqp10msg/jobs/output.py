@@ -22,7 +22,7 @@ from amqp10msg.files.stores import StoreLocation, is_url, opened
 from amqp10msg.files.text import load_json, load_object
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.job import Job
-from amqp10msg.jobs.manifest import BAD, GOOD, STATS, is_string_list, list_committed_files
+from amqp10msg.jobs.manifest import BAD, GOOD, STATS_FILE, is_string_list, list_committed_files
 from amqp10msg.jobs.store_output import StoreOutput
 from amqp10msg.jobs.writing import PartResult, parse_compression, write_part
 
@@ -66,7 +66,7 @@ def made_files(path: str | Path, folder: str = GOOD) -> list[str]:
             raise _unwritten_error(path)
         return files
     local = _local_folder(path)
-    if not any((local / name).exists() for name in (GOOD, BAD, STATS, BATCH_STATS_FOLDER)):
+    if not any((local / name).exists() for name in (GOOD, BAD, STATS_FILE, BATCH_STATS_FOLDER)):
         raise _unwritten_error(path)
     return sorted(map(str, (local / folder).rglob("*.parquet")))
 
@@ -79,7 +79,7 @@ def read_stats(path: str | Path) -> Stats:
         ValueError: a file with counts is damaged; the error names the file.
     """
     if is_url(path):
-        manifest = StoreLocation.of(str(path)) / STATS
+        manifest = StoreLocation.of(str(path)) / STATS_FILE
         content = manifest.read()
         if content is None:
             raise _unwritten_error(path)
@@ -87,7 +87,7 @@ def read_stats(path: str | Path) -> Stats:
     stats = Stats()
     folder = _local_folder(path)
     batches = sorted((folder / BATCH_STATS_FOLDER).glob("*.json"))
-    for file in batches or [folder / STATS]:
+    for file in batches or [folder / STATS_FILE]:
         stats.add(_parse_stats(file.read_bytes(), str(file)))
     return stats
 
@@ -211,7 +211,7 @@ class Output:
             stats.add(result.stats)
             for file in result.files:
                 (self._parts / file).rename(gathered / file)
-        write_whole(gathered / STATS, json.dumps(stats.as_json(), indent=1))
+        write_whole(gathered / STATS_FILE, json.dumps(stats.as_json(), indent=1))
         for changed in (gathered / GOOD, gathered / BAD, gathered):
             sync_folder(changed)
         return gathered
@@ -258,7 +258,7 @@ class Output:
         name, files = journal.get("whole"), journal.get("files")
         if isinstance(name, str) and is_string_list(files):
             gathered = self.unfinished / name
-            if not (gathered / STATS).exists():
+            if not (gathered / STATS_FILE).exists():
                 return True
             self._undo_moves(gathered, files)
         self._move_journal.unlink()
@@ -394,7 +394,7 @@ class Output:
                 for folder in output_of(self.path):
                     if folder.exists():
                         sync_folder(folder)
-                (gathered / STATS).replace(self.path / STATS)
+                (gathered / STATS_FILE).replace(self.path / STATS_FILE)
             except BaseException:  # including KeyboardInterrupt
                 self._undo_moves(gathered, files)
                 raise

@@ -40,7 +40,7 @@ UNREAD_PATTERN = rf"{_FILE_UNREAD}|its rows from [\d,]+ to [\d,]+ are not read"
 #: ``source`` and ``offset``. Good rows in the output do not have these columns.
 SOURCE, OFFSET = "amqp10msg.source", "amqp10msg.offset"
 #: The name of an internal column with a fault, in a row that replaces unreadable rows.
-FAULT = "amqp10msg.fault"
+FAULT_COLUMN = "amqp10msg.fault"
 # A batch is complete when it reaches either limit.
 _BATCH_ROWS = 8_192
 _BATCH_BYTES = 16 << 20
@@ -50,7 +50,7 @@ _ROW_NUMBERS = pa.Array.from_buffers(
     pa.int64(), _BATCH_ROWS, [None, pa.py_buffer(numbers("q", range(_BATCH_ROWS)))]
 )
 # The value in a Hive folder name that means null.
-_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+_NULL_PARTITION_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _LOCATION_COLUMNS = ("source", "offset")
 
 
@@ -211,7 +211,7 @@ def _add_partition_columns(schema: pa.Schema, paths: Sequence[str], folder: str)
 
 def _partition_type(values: list[str]) -> pa.DataType:
     """Return the type that Spark infers for partition values: integer, date or string."""
-    texts = [value for value in values if value != _NULL_FOLDER]
+    texts = [value for value in values if value != _NULL_PARTITION_VALUE]
     if texts and all(re.fullmatch(r"-?\d{1,18}", value) for value in texts):
         fits = all(-(1 << 31) <= int(value) < 1 << 31 for value in texts)
         return pa.int32() if fits else pa.int64()
@@ -231,7 +231,7 @@ def _parse_date(value: str) -> datetime.date | None:
 
 def _partition_value(text: str | None, arrow_type: pa.DataType) -> Any:
     """Convert the value in a folder name to the type of its column."""
-    if text is None or text == _NULL_FOLDER:
+    if text is None or text == _NULL_PARTITION_VALUE:
         return None
     if pa.types.is_integer(arrow_type):
         return int(text)
@@ -244,7 +244,7 @@ def _partition_value(text: str | None, arrow_type: pa.DataType) -> Any:
 def batches(part: Range, table: ParquetTable, limits: Limits) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a range, with the columns of the table and the location columns.
 
-    If a row group is damaged, one row with a `FAULT` replaces the rows from the damage on.
+    If a row group is damaged, one row with a `FAULT_COLUMN` replaces the rows from the damage on.
     """
     file_rows = _FileRows(part.path, table)
     try:
@@ -327,5 +327,5 @@ class _FileRows:
         if not self._has_location:
             arrays[SOURCE] = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), [self._path])
             arrays[OFFSET] = pa.array([row], pa.int64())
-        arrays[FAULT] = pa.array([f"{self._path}: {text}"])
+        arrays[FAULT_COLUMN] = pa.array([f"{self._path}: {text}"])
         return pa.RecordBatch.from_arrays(list(arrays.values()), list(arrays))

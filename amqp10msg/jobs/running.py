@@ -26,7 +26,7 @@ from amqp10msg.files import Range, stores
 from amqp10msg.files.stores import StoreError, StoreLocation
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.inputs import (
-    READING,
+    READING_OPTIONS,
     Part,
     Reading,
     find_input,
@@ -37,7 +37,7 @@ from amqp10msg.jobs.job import Job
 from amqp10msg.jobs.output import Output, open_output, read_stats
 from amqp10msg.jobs.parquet import ParquetTable
 from amqp10msg.jobs.store_output import StoreOutput
-from amqp10msg.jobs.writing import WRITING, PartResult
+from amqp10msg.jobs.writing import WRITING_OPTIONS, PartResult
 from amqp10msg.wire.kernel import COMPILED
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def run(
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be 1 or more, got {workers}")
     # Validate all options before any file is written.
-    settings = known_options(options, (*READING, *WRITING))
+    settings = known_options(options, (*READING_OPTIONS, *WRITING_OPTIONS))
     reading = Reading.from_options(settings)
     output = open_output(path, settings)
     cores = _core_count() if workers is None else workers
@@ -451,7 +451,7 @@ def read(
     """
     expect(job, (Job, NoneType), "the job of read", "a Job or None", {str: f"Job({job!r:.40})"})
     job = job or Job("decode")
-    settings = known_options(options, READING)
+    settings = known_options(options, READING_OPTIONS)
     reading = Reading.from_options(settings)
     size = positive_option(settings, "rangeBytes", RANGE_BYTES, "bytes")
     job_input = find_input(str(source), form, lambda _: size)

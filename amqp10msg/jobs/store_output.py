@@ -14,7 +14,14 @@ import pyarrow as pa
 from amqp10msg.files.stores import StoreLocation
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.job import Job
-from amqp10msg.jobs.manifest import BAD, GOOD, STATS, UNFINISHED, manifest_files, parse_object
+from amqp10msg.jobs.manifest import (
+    BAD,
+    GOOD,
+    STATS_FILE,
+    UNFINISHED_FOLDER,
+    manifest_files,
+    parse_object,
+)
 from amqp10msg.jobs.writing import PartResult, write_part
 
 
@@ -32,8 +39,8 @@ class StoreOutput:
         self.path = StoreLocation.of(url)
         self._compression = compression
         self._run_id = uuid.uuid4().hex
-        self._manifest = self.path / STATS
-        self._plan = self.path / UNFINISHED / "plan.json"
+        self._manifest = self.path / STATS_FILE
+        self._plan = self.path / UNFINISHED_FOLDER / "plan.json"
         self._last_manifest = self._manifest.read()
         # Whether an earlier run of this job had written the manifest before it was killed.
         self._is_committed = False
@@ -95,7 +102,7 @@ class StoreOutput:
         run_id = run_id if isinstance(run_id, str) and run_id else self._run_id
         for item, _ in self.path.files():
             name = item.key[len(self.path.key) :].strip("/")
-            if not name.startswith(f"{UNFINISHED}/") and run_id not in name:
+            if not name.startswith(f"{UNFINISHED_FOLDER}/") and run_id not in name:
                 message = (
                     f"{name} was not written by a job: use the mode overwrite, or another folder"
                 )
@@ -141,13 +148,13 @@ class StoreOutput:
 
     def save_result(self, number: int, result: PartResult) -> None:
         """Save the result of a part, so that a resumed job can skip the part."""
-        file = self.path / UNFINISHED / "done" / f"{number}.json"
+        file = self.path / UNFINISHED_FOLDER / "done" / f"{number}.json"
         file.write(json.dumps(result.as_json()).encode())
 
     def _load_results(self) -> dict[int, PartResult]:
         existing = {item.key for item, _ in self.path.files()}
         results = {}
-        for item, _ in (self.path / UNFINISHED / "done").files():
+        for item, _ in (self.path / UNFINISHED_FOLDER / "done").files():
             with contextlib.suppress(ValueError):  # the file is damaged: run the part again
                 result = PartResult.from_json(parse_object(item.read(), item))
                 if all((self.path / file).key in existing for file in result.files):
@@ -164,7 +171,7 @@ class StoreOutput:
         for item, _ in self.path.files():
             name = item.key[len(self.path.key) :].strip("/")
             is_own = run_id is not None and run_id in name and item.key not in listed
-            if is_own or name.startswith(f"{UNFINISHED}/"):
+            if is_own or name.startswith(f"{UNFINISHED_FOLDER}/"):
                 item.delete()
 
     def _object_keys(self, files: dict[str, list[str]]) -> set[str]:

@@ -16,7 +16,7 @@ from amqp10msg.jobs.job import Job
 from amqp10msg.jobs.manifest import BAD, GOOD, is_string_list
 
 #: The names of the options for writing.
-WRITING = ("compression",)
+WRITING_OPTIONS = ("compression",)
 _COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
 # A row group is complete when it reaches either limit.
 _GROUP_ROWS, _GROUP_BYTES = 65_536, 64 << 20

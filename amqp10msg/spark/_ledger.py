@@ -28,7 +28,7 @@ MAX_ENTRIES = 500_000
 _NAME_BYTES, _STATE_BYTES = 6, 2
 _ENTRY_BYTES = _NAME_BYTES + _STATE_BYTES
 # The maximum number of files that an error lists.
-_MAX_NAMED = 3
+_MAX_LISTED_FILES = 3
 
 #: An offset as JSON.
 #:
@@ -39,7 +39,7 @@ _MAX_NAMED = 3
 #: - ledger: the entries, in base 64.
 Offset = dict[str, Any]
 #: The offset before the first file.
-START: Offset = {"count": 0, "newest": 0, "oldest": 0, "ledger": ""}
+START_OFFSET: Offset = {"count": 0, "newest": 0, "oldest": 0, "ledger": ""}
 
 
 @attrs.frozen
@@ -64,7 +64,7 @@ def compare(
 
     Args:
         states: all existing files.
-        offset: the result of `make_offset`, or `START`.
+        offset: the result of `make_offset`, or `START_OFFSET`.
         folder: the input, for errors.
         reads_changed_files: whether a file that changed after it was read is a new file.
 
@@ -193,7 +193,9 @@ def _hash_state(state: State) -> bytes:
 
 def _changed_files_error(folder: str, paths: list[str]) -> str:
     """Return the error text for files that changed after they were read, or before a repetition."""
-    examples = ", ".join(sorted(paths)[:_MAX_NAMED]) + (", …" if len(paths) > _MAX_NAMED else "")
+    examples = ", ".join(sorted(paths)[:_MAX_LISTED_FILES]) + (
+        ", …" if len(paths) > _MAX_LISTED_FILES else ""
+    )
     verb = "files were" if len(paths) > 1 else "file was"
     return (
         f"{folder}: {len(paths):,} {verb} written to after being read: {examples}. What was added "

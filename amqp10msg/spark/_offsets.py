@@ -15,26 +15,27 @@ from amqp10msg.net.stream_ranges import StreamRange
 
 #: The offset of the next message, by stream name.
 Offsets = dict[str, int]
-#: An offset of Spark: `Offsets`, and after the first batch, its start with the key `_START`.
+#: An offset of Spark: `Offsets`, and after the first batch, its start with the key
+#: `_BATCH_START_KEY`.
 SparkOffset = dict[str, Any]
 #: The key of the start of the first batch. No stream has this name.
-_START = ""
+_BATCH_START_KEY = ""
 
 
 def with_start(end: Offsets, start: Offsets) -> SparkOffset:
     """Return the offset of Spark after the first batch of a query."""
-    return {**end, _START: start}
+    return {**end, _BATCH_START_KEY: start}
 
 
 def start_in(offset: SparkOffset) -> Offsets | None:
     """Return the start of the first batch; None if `offset` is not the end of the first batch."""
-    start: Offsets | None = offset.get(_START)
+    start: Offsets | None = offset.get(_BATCH_START_KEY)
     return start
 
 
 def without_start(offset: SparkOffset) -> Offsets:
     """Return the offset of the next message of each stream."""
-    return {name: number for name, number in offset.items() if name != _START}
+    return {name: number for name, number in offset.items() if name != _BATCH_START_KEY}
 
 
 def limit_batch(start: Offsets, end: Offsets, max_offsets: int) -> Offsets:

@@ -20,15 +20,15 @@ from pyspark.sql import SparkSession
 from amqp10msg import __version__
 from amqp10msg.spark._workers import missing_kernel_warning, warn_once
 
-_LIBRARY = "amqp10msg"
+_LIBRARY_PACKAGE = "amqp10msg"
 # The packages that workers need: this library, and the two packages of attrs.
-_PACKAGES = (_LIBRARY, "attr", "attrs")
+_SHIPPED_PACKAGES = (_LIBRARY_PACKAGE, "attr", "attrs")
 # Files that are not needed at run time: bytecode, and sources of compiled modules.
 _EXCLUDED_SUFFIXES = {".pyc", ".pyx", ".pxd", ".pxi", ".c", ".cc", ".cpp", ".h", ".hpp", ".a"}
 _EXCLUDED_FOLDERS = {"__pycache__", "tests", "include"}
 # A fixed time makes archives reproducible: Spark Connect rejects a changed archive of the same
 # name.
-_TIME = (1980, 1, 1, 0, 0, 0)
+_FIXED_FILE_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def archives(folder: str | PathLike[str], *wheels: str | PathLike[str]) -> list[str]:
@@ -57,9 +57,9 @@ def archives(folder: str | PathLike[str], *wheels: str | PathLike[str]) -> list[
             with zipfile.ZipFile(wheel) as source:
                 pieces = ((path, source.read(name_in_wheel)) for path, name_in_wheel in files)
                 packed[name] = _write_archive(target / f"{name}.zip", pieces)
-    if _LIBRARY not in packed:
+    if _LIBRARY_PACKAGE not in packed:
         warn_once(missing_kernel_warning())
-    for name in _PACKAGES:
+    for name in _SHIPPED_PACKAGES:
         if name not in packed:
             packed[name] = _write_archive(target / f"{name}.zip", _installed_files(name))
     return [f"{path}#{name}" for name, path in sorted(packed.items())]
@@ -115,9 +115,10 @@ def _wheel_files(wheel: Path) -> dict[str, list[tuple[PurePosixPath, str]]]:
     if wheel.suffix != ".whl" or not is_zip:
         raise ValueError(f"{wheel} is not a wheel")
     distribution, version, *_ = wheel.name.split("-")
-    if distribution == _LIBRARY and version != __version__:
+    if distribution == _LIBRARY_PACKAGE and version != __version__:
         raise ValueError(
-            f"{wheel} must be {_LIBRARY} {__version__}, the installed version, got {version}"
+            f"{wheel} must be {_LIBRARY_PACKAGE} {__version__}, the installed version, "
+            f"got {version}"
         )
     packages: dict[str, list[tuple[PurePosixPath, str]]] = {}
     with zipfile.ZipFile(wheel) as source:
@@ -139,5 +140,7 @@ def _write_archive(target: Path, files: Iterator[tuple[PurePosixPath, bytes]]) -
     """Write files, as (path in the archive, content), to a zip archive; return its path."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, content in files:
-            archive.writestr(zipfile.ZipInfo(path.as_posix(), _TIME), content, zipfile.ZIP_DEFLATED)
+            archive.writestr(
+                zipfile.ZipInfo(path.as_posix(), _FIXED_FILE_TIME), content, zipfile.ZIP_DEFLATED
+            )
     return target

@@ -57,9 +57,9 @@ _OPTIONS = (
     *("outcomeTimeout", "checkpointLocation"),
 )
 # Values of the option `messageId`.
-_MISSING, _ALWAYS, _NEVER = _IDS = ("missing", "always", "never")
+_MISSING, _ALWAYS, _NEVER = _MESSAGE_ID_OPTION_VALUES = ("missing", "always", "never")
 # Valid values of the option `run`.
-_RUN_PATTERN = re.compile(r"[\w.-]{1,80}")
+_RUN_NAME_PATTERN = re.compile(r"[\w.-]{1,80}")
 #: The folder in the quarantine for files of unfinished batches.
 _UNFINISHED_FOLDER = ".unfinished"
 # Spark properties with the query and the batch of a streaming task.
@@ -96,11 +96,14 @@ class _Options:
         if column not in names:
             raise ValueError(f"no column {column!r} in the DataFrame: it has {', '.join(names)}")
         message_id = options.get("messageId", _MISSING)
-        if message_id not in _IDS:
-            raise ValueError(f"messageId must be one of {', '.join(_IDS)}, got {message_id!r}")
+        if message_id not in _MESSAGE_ID_OPTION_VALUES:
+            raise ValueError(
+                f"messageId must be one of {', '.join(_MESSAGE_ID_OPTION_VALUES)}, "
+                f"got {message_id!r}"
+            )
         run_option = options.get("run", "")
         run = run_option or str(uuid.uuid4())
-        if not _RUN_PATTERN.fullmatch(run):
+        if not _RUN_NAME_PATTERN.fullmatch(run):
             raise ValueError(
                 f"run must be 1 to 80 letters, digits, dots and dashes, got {run[:90]!r}"
             )

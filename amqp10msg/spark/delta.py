@@ -27,7 +27,12 @@ from amqp10msg.spark.sink import job_description
 from amqp10msg.wire.later import of_extra
 
 # Types that partition columns may have: for their values, `str` returns the text for the table log.
-_PARTITION_TYPES = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date)
+_IS_PARTITION_TYPE = (
+    pa.types.is_string,
+    pa.types.is_integer,
+    pa.types.is_boolean,
+    pa.types.is_date,
+)
 
 
 def to_delta(
@@ -123,7 +128,9 @@ def to_delta(
         ]
         files = _TaskWriter(targets)
         with job_description(df.sparkSession, f"to_delta: batch {batch} -> {table}"):
-            file_rows = _collect(df.mapInArrow(cast("Any", files.write), spark_schema(_FILE_ROWS)))
+            file_rows = _collect(
+                df.mapInArrow(cast("Any", files.write), spark_schema(_WRITTEN_FILE_SCHEMA))
+            )
         for number, delta_table in enumerate(delta_tables):
             if needed[number]:
                 adds = [
@@ -254,7 +261,7 @@ def _check_columns(schema: pa.Schema, partition_by: Sequence[str], *, has_quaran
         )
     for name in partition_by:
         arrow_type = schema.field(name).type
-        if not any(is_allowed(arrow_type) for is_allowed in _PARTITION_TYPES):
+        if not any(is_allowed(arrow_type) for is_allowed in _IS_PARTITION_TYPE):
             raise ValueError(
                 f"partition_by: the column {name} must be a string, an integer, a boolean or a "
                 f"date, got {arrow_type}: cast it first"
@@ -264,7 +271,7 @@ def _check_columns(schema: pa.Schema, partition_by: Sequence[str], *, has_quaran
 # Write the files in the workers.
 
 # A row describes a written file: the number of its table, and the entry for the table log.
-_FILE_ROWS = pa.schema(
+_WRITTEN_FILE_SCHEMA = pa.schema(
     [
         ("table", pa.int32()),
         ("path", pa.string()),
@@ -321,7 +328,7 @@ class _TaskWriter:
     targets: Sequence[_TableLocation | None]
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write batches; yield a row of `_FILE_ROWS` for each file."""
+        """Write batches; yield a row of `_WRITTEN_FILE_SCHEMA` for each file."""
         writers = [
             None if target is None else _TableWriter(number, target)
             for number, target in enumerate(self.targets)
@@ -338,7 +345,7 @@ class _TaskWriter:
                 if writer is not None and part.num_rows:
                     writer.write(part)
         rows = [row for writer in writers if writer is not None for row in writer.finish()]
-        yield pa.RecordBatch.from_pylist(rows, schema=_FILE_ROWS)
+        yield pa.RecordBatch.from_pylist(rows, schema=_WRITTEN_FILE_SCHEMA)
         freeze_imports()
 
 
@@ -392,7 +399,7 @@ class _TableWriter:
         )
 
     def finish(self) -> list[dict[str, Any]]:
-        """Close all files; return a row of `_FILE_ROWS` for each file."""
+        """Close all files; return a row of `_WRITTEN_FILE_SCHEMA` for each file."""
         while self._open_files:
             self._finish_file(next(iter(self._open_files)))
         return self._finished

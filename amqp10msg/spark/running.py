@@ -18,9 +18,9 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 from amqp10msg.jobs import Job, Stats
 from amqp10msg.jobs.inputs import (
-    FILTERS,
+    FILTER_OPTIONS,
     RANGE_BYTES,
-    READING,
+    READING_OPTIONS,
     OnlySparkError,
     Part,
     Reading,
@@ -33,7 +33,7 @@ from amqp10msg.jobs.inputs import (
 from amqp10msg.jobs.output import open_output, read_stats
 from amqp10msg.jobs.parquet import PARQUET
 from amqp10msg.jobs.running import Mode, Progress, Work, check_input, check_mode, run_and_publish
-from amqp10msg.jobs.writing import WRITING, PartResult, parse_compression
+from amqp10msg.jobs.writing import WRITING_OPTIONS, PartResult, parse_compression
 from amqp10msg.spark._workers import freeze_imports, missing_kernel_warning, warn_once
 from amqp10msg.spark.sink import absolute_path, job_description, raise_short_errors, write
 
@@ -88,7 +88,7 @@ def run(
     # Option names are case-insensitive, as in a data source.
     settings = cast("Mapping[str, str]", CaseInsensitiveDict(options or {}))
     # Validate all options before any file is written.
-    reject_unknown_options(settings, (*READING, *WRITING, "form"))
+    reject_unknown_options(settings, (*READING_OPTIONS, *WRITING_OPTIONS, "form"))
     range_bytes = positive_option(settings, "rangeBytes", RANGE_BYTES, "bytes")
     reading = Reading.from_options(settings)
     compression = parse_compression(settings)
@@ -108,7 +108,7 @@ def run(
             _reject_reading_options(settings)
             df = session.read.parquet(source)
         else:
-            reader_options = {name: settings[name] for name in READING if name in settings}
+            reader_options = {name: settings[name] for name in READING_OPTIONS if name in settings}
             reader_options |= {} if form is None else {"form": form}
             df = session.read.format("amqp10").options(**reader_options).load(source)
         job.check(df.columns)
@@ -137,7 +137,7 @@ def run(
 
 def _reject_reading_options(settings: Mapping[str, str]) -> None:
     """Raise ValueError if an option selects or limits messages: Spark reads the input itself."""
-    names = [name for name in FILTERS if name in settings]
+    names = [name for name in FILTER_OPTIONS if name in settings]
     names += limiting_options(settings, ("maxSize", "expansionRatio", "zeroWidth"))
     if names:
         raise ValueError(

@@ -22,11 +22,11 @@ from amqp10msg.atomic_files import write_whole
 from amqp10msg.files.stores import is_url
 from amqp10msg.jobs import Job
 from amqp10msg.jobs.inputs import reject_unknown_options
-from amqp10msg.jobs.manifest import BAD, GOOD, STATS
+from amqp10msg.jobs.manifest import BAD, GOOD, STATS_FILE
 from amqp10msg.jobs.output import BATCH_STATS_FOLDER, Output, open_output
 from amqp10msg.jobs.running import Mode, check_mode, refuse_existing
 from amqp10msg.jobs.store_output import StoreOutput
-from amqp10msg.jobs.writing import WRITING, PartResult
+from amqp10msg.jobs.writing import WRITING_OPTIONS, PartResult
 from amqp10msg.spark._workers import freeze_imports, missing_kernel_warning, warn_once
 
 #: Base class of streaming writers; object before PySpark 4.1, which cannot stream Arrow to a sink.
@@ -36,13 +36,13 @@ CAN_SINK_STREAMS = StreamWriter is not object
 #: Base class of the errors that Spark raises.
 SparkError = PySparkException
 # File in an output folder with the id of the streaming query that owns it.
-_QUERY_FILE = "_query"
+_QUERY_ID_FILE = "_query"
 # Spark properties with the description of jobs and the name of stages in the UI.
 _DESCRIPTION_PROPERTY, _STAGE_PROPERTY = "spark.job.description", "callSite.short"
 # Option of `JobWriter`: "error" to reject an existing folder.
 _IF_EXISTS_OPTION = "ifExists"
 # Options of the writers; Spark itself uses checkpointLocation.
-_OPTIONS = ("path", *Job.OPTIONS, *WRITING, "checkpointLocation", _IF_EXISTS_OPTION)
+_OPTIONS = ("path", *Job.OPTIONS, *WRITING_OPTIONS, "checkpointLocation", _IF_EXISTS_OPTION)
 
 
 @attrs.define
@@ -268,7 +268,7 @@ class StreamJobWriter(_JobSink, StreamWriter):  # type: ignore[misc]  # the base
             self._claim_folder(query)
         name = f"batch={batchId:09d}"
         for name_in_gathered, target in (
-            (STATS, f"{BATCH_STATS_FOLDER}/{name}.json"),
+            (STATS_FILE, f"{BATCH_STATS_FOLDER}/{name}.json"),
             (BAD, f"{BAD}/{name}"),
             (GOOD, f"{GOOD}/{name}"),
         ):
@@ -282,7 +282,7 @@ class StreamJobWriter(_JobSink, StreamWriter):  # type: ignore[misc]  # the base
     def _claim_folder(self, query: str) -> None:
         """Record in the folder that `query` owns it; ValueError if it contains other output."""
         path = self._output.path
-        file = path / _QUERY_FILE
+        file = path / _QUERY_ID_FILE
         if file.exists() and file.read_text(encoding="utf-8") == query:
             return
         if path.exists() and any(path.iterdir()):
@@ -290,6 +290,6 @@ class StreamJobWriter(_JobSink, StreamWriter):  # type: ignore[misc]  # the base
                 f"{path}: the folder has the output of a job or of another query, and query "
                 f"{query} would overwrite it: use a separate folder for each query"
             )
-        new_file = self._output.unfinished / _QUERY_FILE
+        new_file = self._output.unfinished / _QUERY_ID_FILE
         write_whole(new_file, query)
-        self._output.replace(new_file, _QUERY_FILE)
+        self._output.replace(new_file, _QUERY_ID_FILE)

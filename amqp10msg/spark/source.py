@@ -42,7 +42,7 @@ from amqp10msg.files.stores import (
 from amqp10msg.jobs.inputs import (
     MESSAGE_SCHEMA,
     RANGE_BYTES,
-    READING,
+    READING_OPTIONS,
     OnlySparkError,
     Reading,
     list_files,
@@ -53,7 +53,7 @@ from amqp10msg.jobs.inputs import (
     split_files,
 )
 from amqp10msg.spark._frames import arrow_schema
-from amqp10msg.spark._ledger import START, compare, files_between, make_offset
+from amqp10msg.spark._ledger import START_OFFSET, compare, files_between, make_offset
 from amqp10msg.spark._workers import (
     SupportsAvailableNow,
     freeze_imports,
@@ -67,15 +67,15 @@ _MAX_FILES, _MAX_BYTES, _MAX_AGE = "maxFilesPerTrigger", "maxBytesPerTrigger", "
 _CLEAN, _ARCHIVE, _POLL_INTERVAL = "cleanSource", "sourceArchiveDir", "pollInterval"
 _STREAM_OPTIONS = (_MAX_FILES, _MAX_BYTES, _MAX_AGE, _CLEAN, _ARCHIVE, _POLL_INTERVAL)
 #: The values of `cleanSource`.
-_CLEANINGS = ("off", "delete", "archive")
+_CLEAN_SOURCE_VALUES = ("off", "delete", "archive")
 #: Nanoseconds of the units of `maxFileAge`.
-_UNITS = {"s": 10**9, "m": 60 * 10**9, "h": 3_600 * 10**9, "d": 86_400 * 10**9}
+_NANOSECONDS_BY_UNIT = {"s": 10**9, "m": 60 * 10**9, "h": 3_600 * 10**9, "d": 86_400 * 10**9}
 _MAX_POLL_INTERVAL = 3_600.0
 # Minimum length of the pause after a listing, as a multiple of the duration of the listing.
 _PAUSE_PER_LISTING = 9
 _log = logging.getLogger("amqp10msg.spark")
 # Small files are grouped into one task up to this total size, in bytes.
-_TASK_BYTES = 4 << 20
+_MAX_TASK_BYTES = 4 << 20
 
 
 class Amqp10(DataSource):
@@ -182,7 +182,7 @@ class _Options:
     def from_options(cls, options: Any) -> _Options:
         if not options.get("path"):
             raise ValueError("a path is required: load(path) with a file, a folder or a pattern")
-        reject_unknown_options(options, ("path", "form", *READING, *_STREAM_OPTIONS))
+        reject_unknown_options(options, ("path", "form", *READING_OPTIONS, *_STREAM_OPTIONS))
         form = options.get("form")
         if form not in {None, *files.FORMS}:
             raise ValueError(f"unknown form {form!r}: use one of {', '.join(files.FORMS)}")
@@ -222,9 +222,10 @@ class _Options:
     def split_paths(self, paths: list[str]) -> list[InputPartition]:
         """Divide files into one partition per task."""
         ranges = split_files(states_of(paths), self.form, self.range_bytes)
-        # Small files share a task, but at most `_TASK_BYTES`, so that there are enough tasks.
+        # Small files share a task, but at most `_MAX_TASK_BYTES`, so that there are enough tasks.
         return [
-            InputPartition(part) for part in pack_ranges(ranges, min(self.range_bytes, _TASK_BYTES))
+            InputPartition(part)
+            for part in pack_ranges(ranges, min(self.range_bytes, _MAX_TASK_BYTES))
         ]
 
 
@@ -272,7 +273,7 @@ class _StreamReader(_FileReader, DataSourceStreamReader, SupportsAvailableNow): 
         self._ignored_count = 0
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  (Spark's names)
-        return dict(START)
+        return dict(START_OFFSET)
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802  (Spark's names)
         max_files, max_bytes = self._options.max_files, self._options.max_bytes
@@ -294,10 +295,13 @@ class _StreamReader(_FileReader, DataSourceStreamReader, SupportsAvailableNow): 
         started_at = self._clock()
         states = options.states()
         listing = compare(
-            states, start or START, options.path, reads_changed_files=options.cleaning != "off"
+            states,
+            start or START_OFFSET,
+            options.path,
+            reads_changed_files=options.cleaning != "off",
         )
         if start is None:  # before PySpark 4.2: all files
-            return make_offset(states, START, listing, listing.new, None)
+            return make_offset(states, START_OFFSET, listing, listing.new, None)
         # The files up to the offset are complete: Spark calls this method after their last batch.
         self._clean(listing.read)
         self._warn_of_ignored_files(listing.ignored)
@@ -361,12 +365,12 @@ def _parse_age(text: str) -> int:
         ValueError: it is not a positive number with a unit.
     """
     number, unit = text[:-1].strip(), text[-1:]
-    if not (number.isascii() and number.isdigit() and int(number) and unit in _UNITS):
+    if not (number.isascii() and number.isdigit() and int(number) and unit in _NANOSECONDS_BY_UNIT):
         raise ValueError(
             f"{_MAX_AGE} must be a positive number and a unit, such as 7d, 12h, 30m or 45s, "
             f"not {text!r}"
         )
-    return int(number) * _UNITS[unit]
+    return int(number) * _NANOSECONDS_BY_UNIT[unit]
 
 
 def _parse_cleaning(options: Mapping[str, str]) -> tuple[str, str]:
@@ -376,8 +380,10 @@ def _parse_cleaning(options: Mapping[str, str]) -> tuple[str, str]:
         ValueError: a value is invalid, or they do not fit together or to the input.
     """
     cleaning, archive = options.get(_CLEAN, "off").lower(), options.get(_ARCHIVE, "")
-    if cleaning not in _CLEANINGS:
-        raise ValueError(f"{_CLEAN} must be one of {', '.join(_CLEANINGS)}, not {cleaning!r}")
+    if cleaning not in _CLEAN_SOURCE_VALUES:
+        raise ValueError(
+            f"{_CLEAN} must be one of {', '.join(_CLEAN_SOURCE_VALUES)}, not {cleaning!r}"
+        )
     if (cleaning == "archive") != bool(archive):
         raise ValueError(f"{_CLEAN}=archive and {_ARCHIVE} are only valid together")
     if archive:

@@ -22,7 +22,7 @@ pytest.importorskip("jinja2")
 from build_inspector import MissingError, build, pyodide
 
 from amqp10msg import Header, Message, Properties, validate
-from amqp10msg.app.inspector.session import TRANSLATION, examples, page
+from amqp10msg.app.inspector.session import DEFAULT_TRANSLATION_PROFILE, examples, page
 from amqp10msg.translate import to_basic
 from amqp10msg.translate.profiles import ProfileName
 from tests.browser import Browser, find_chromium
@@ -280,7 +280,7 @@ def test_rules_of_another_profile(shown: Browser) -> None:
 def test_translation_shows_losses(shown: Browser) -> None:
     message = Message({"a": 1}, header=Header(first_acquirer=True), footer={"x-opt-f": 1})
     paste(shown, message.encode().hex())
-    assert f"As AMQP 0-9-1, by {TRANSLATION}" in text_of(shown, "#translated")
+    assert f"As AMQP 0-9-1, by {DEFAULT_TRANSLATION_PROFILE}" in text_of(shown, "#translated")
     profiles: tuple[ProfileName, ...] = ("lossless", "rabbitmq-3.10", "rabbitmq-4.3")
     for profile in profiles:
         choose(shown, "translation", profile)

@@ -544,8 +544,8 @@ def faults_of(path: Path) -> list[str]:
     """Return why a job does not read all of it."""
     found: list[str] = []
     for batch in batches_of(path):
-        if parquet.FAULT in batch.schema.names:
-            found += batch.column(parquet.FAULT).to_pylist()
+        if parquet.FAULT_COLUMN in batch.schema.names:
+            found += batch.column(parquet.FAULT_COLUMN).to_pylist()
     return found
 
 

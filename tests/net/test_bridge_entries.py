@@ -22,7 +22,7 @@ from amqp10msg.app.cli import main  # noqa: E402
 from amqp10msg.basic import BasicMessage, BasicProperties, encode_content_header  # noqa: E402
 from amqp10msg.net.bridge import read_quarantine  # noqa: E402
 from amqp10msg.net.bridge.routes import read_routes  # noqa: E402
-from amqp10msg.net.ends.entries import _MAX_FIELDS, Entry, Unreadable, entries_in, entry_of  # noqa: E402
+from amqp10msg.net.ends.entries import _MAX_SIZE_OF_FIELDS, Entry, Unreadable, entries_in, entry_of  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 from amqp10msg.testing import basic_messages  # noqa: E402
 
@@ -243,7 +243,7 @@ def test_any_line_is_a_message_or_a_value_error(line: dict[str, Any], protocol: 
 def test_line_that_is_too_long_is_not_an_unfinished_line(tmp_path: Path, end: str) -> None:
     """The message of an unfinished line was not settled; that of a long line may be lost."""
     path = tmp_path / "in.jsonl"
-    path.write_text('{"raw": "' + "00" * _MAX_FIELDS + end)
+    path.write_text('{"raw": "' + "00" * _MAX_SIZE_OF_FIELDS + end)
     (entry,) = entries_in(path, max_message=10)
 
     assert isinstance(entry, Unreadable)

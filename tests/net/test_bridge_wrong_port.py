@@ -16,7 +16,7 @@ pytest.importorskip("pika")
 from amqp10msg.net.bridge import Bridge, LinkError, RouteSpec, Statistics
 from amqp10msg.net.bridge.dry import DryRun, dry_run
 from amqp10msg.net.bridge.management import Management, queues_of
-from amqp10msg.net.ends.basic_frames import PREAMBLE
+from amqp10msg.net.ends.basic_frames import PROTOCOL_HEADER
 from amqp10msg.net.ends.urls import parse_url
 from amqp10msg.net.serve import Server
 from amqp10msg.net.transport.frames import AMQP_HEADER
@@ -105,7 +105,11 @@ IS_AMQP10 = "this is AMQP 1.0, for which the URL is amqp://"
         (BASIC, SASL_HEADER, IS_AMQP10),
         (BASIC, HTTP, "this is HTTP, use the port of AMQP, 5672 by default"),
         (BASIC, ALERT + b"\0", "this is TLS, for which the URL is amqp091s://"),
-        (AMQP10, PREAMBLE, "this is AMQP 0-9-1, use amqp091://, or enable AMQP 1.0 at the peer"),
+        (
+            AMQP10,
+            PROTOCOL_HEADER,
+            "this is AMQP 0-9-1, use amqp091://, or enable AMQP 1.0 at the peer",
+        ),
         (AMQP10, AMQP_HEADER, "this is AMQP 1.0, enable SASL at the peer"),
         (AMQP10, HTTP, "this is HTTP, use the port of AMQP, 5672 by default"),
         (AMQP10, ALERT + b"\0", "this is TLS, use amqps://"),
@@ -161,7 +165,7 @@ NO_API = "no management API of RabbitMQ answers there; check host, port and path
         ("http", b"HTTP/1.1 401 Unauthorized\r\n\r\n", "wrong user or password; by default"),
         ("http", b"HTTP/1.1 200 OK\r\n\r\n<html>", f"not JSON: .*: {NO_API}"),
         ("http", b"HTTP/1.1 200 OK\r\n\r\n{}", "is not a management API of RabbitMQ: expected"),
-        ("http", PREAMBLE, f"this is AMQP 0-9-1, {USUAL_PORT}"),
+        ("http", PROTOCOL_HEADER, f"this is AMQP 0-9-1, {USUAL_PORT}"),
         ("http", AMQP_HEADER, f"this is AMQP 1.0, {USUAL_PORT}"),
         ("http", ALERT, "this is TLS, for which the URL is https://"),
         ("http", b"hello\r\n", f"it begins with b'hello.*': {USUAL_PORT}"),

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from amqp10msg import Message, spark
 from amqp10msg.files.stores import State, StoreLocation
 from amqp10msg.spark import _ledger, source
-from amqp10msg.spark._ledger import START, compare, files_between, make_offset
+from amqp10msg.spark._ledger import START_OFFSET, compare, files_between, make_offset
 from amqp10msg.spark.source import Amqp10
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
@@ -45,7 +45,7 @@ STEPS = st.lists(
 @given(STEPS)
 def test_each_file_is_read_once_whatever_its_name_and_time(steps: list[Any]) -> None:
     states: dict[str, State] = {}
-    offset = START
+    offset = START_OFFSET
     read: list[str] = []
     added: set[str] = set()
 
@@ -77,7 +77,7 @@ def test_each_file_is_read_once_whatever_its_name_and_time(steps: list[Any]) -> 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=30), st.integers(1, 50))
 def test_age_bounds_the_ledger_and_repeats_no_file(times: list[int], age: int) -> None:
     states: dict[str, State] = {}
-    offset = START
+    offset = START_OFFSET
     read: list[str] = []
     for number, time in enumerate(times):
         states[f"{number}"] = State(1, time)
@@ -101,12 +101,12 @@ def test_age_bounds_the_ledger_and_repeats_no_file(times: list[int], age: int) -
 def test_too_many_files_for_a_checkpoint_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_ledger, "MAX_ENTRIES", 3)
     states = {f"{number}": State(1, number) for number in range(4)}
-    listing = compare(states, START, "in")
+    listing = compare(states, START_OFFSET, "in")
 
     with pytest.raises(ValueError, match=r"4 files .* at most 3: .*cleanSource.*maxFileAge"):
-        make_offset(states, START, listing, listing.new, None)
+        make_offset(states, START_OFFSET, listing, listing.new, None)
 
-    end = make_offset(states, START, listing, listing.new[:3], None)
+    end = make_offset(states, START_OFFSET, listing, listing.new[:3], None)
     assert 100 > len(json.dumps(end))
     assert 3 == len(compare(states, end, "in").read)
 

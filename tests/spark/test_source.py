@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType  # noqa: E402
 
 from amqp10msg import columns, jobs, spark  # noqa: E402
 from amqp10msg.jobs import MESSAGE_SCHEMA, Job  # noqa: E402
-from amqp10msg.jobs.manifest import STATS  # noqa: E402
+from amqp10msg.jobs.manifest import STATS_FILE  # noqa: E402
 from amqp10msg.jobs.output import output_of  # noqa: E402
 from amqp10msg.spark.source import Amqp10  # noqa: E402
 from tests.jobs.job_inputs import SOUND as ALL  # noqa: E402
@@ -37,7 +37,7 @@ SOUND = ALL[:40]
 
 
 def stats_of(path: Path) -> dict[str, Any]:
-    found = json.loads((path / STATS).read_text())
+    found = json.loads((path / STATS_FILE).read_text())
     assert isinstance(found, dict)
     return found
 

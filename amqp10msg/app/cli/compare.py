@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from amqp10msg.message.differences import Difference
 
 #: The verdicts on a pair of messages, as the summary names them.
-_VERDICTS = {
+_VERDICT_TEXTS = {
     "equal": "equal",
     "other_bytes": "equal with other bytes",
     "different": "different",
@@ -34,7 +34,7 @@ _VERDICTS = {
     "unreadable": "not readable",
 }
 #: The sections outside of the bare message (Part 3, 3.2), as the paths of differences name them.
-_NOT_BARE = frozenset(
+_PATHS_OUTSIDE_BARE_MESSAGE = frozenset(
     (
         *("message-format", "header", "delivery-annotations", "message-annotations", "footer"),
         "unknown",
@@ -127,8 +127,8 @@ def compare(
 
     if first == second == "-":
         raise click.UsageError("A and B cannot both be standard input")
-    counts = dict.fromkeys(_VERDICTS, 0)
-    matched = dict.fromkeys(_WAYS, 0)
+    counts = dict.fromkeys(_VERDICT_TEXTS, 0)
+    matched = dict.fromkeys(_MATCHING_METHODS, 0)
     sizes = {"A": 0, "B": 0}
     colored = use_color(color)
 
@@ -165,7 +165,7 @@ def compare(
         if groups.left_out:
             text = plural(groups.left_out, "other difference")
             click.echo(f"{text} left out: compare without --group to see them")
-        parts = [f"{count:,} {_VERDICTS[name]}" for name, count in counts.items() if count]
+        parts = [f"{count:,} {_VERDICT_TEXTS[name]}" for name, count in counts.items() if count]
         click.echo(f"{plural(total, 'pair')} of messages: {', '.join(parts)}")
         if max(sizes.values()) > 1:
             ways = [f"{count:,} by {way}" for way, count in matched.items() if count]
@@ -177,7 +177,7 @@ def compare(
 
 
 #: How messages can be matched, in the order in which --by auto tries them.
-_WAYS = ("message-id", "bytes", "content", "position")
+_MATCHING_METHODS = ("message-id", "bytes", "content", "position")
 
 
 @attrs.frozen
@@ -187,7 +187,7 @@ class _Match:
     Attributes:
         before: the message of A.
         after: the message of B.
-        way: one of `_WAYS`; empty if one message is missing.
+        way: one of `_MATCHING_METHODS`; empty if one message is missing.
         original: if one message is missing: the source of an earlier message in the same file that
             the other one repeats; empty if there is none.
     """
@@ -208,7 +208,7 @@ class _Candidate:
         exact: a digest of its bytes, or of those of the bare message.
         content: a digest of its content, which does not depend on the encoding.
         partner: the matched message of the other file.
-        way: how it was matched, one of `_WAYS`; empty if it was not.
+        way: how it was matched, one of `_MATCHING_METHODS`; empty if it was not.
         original: as in `_Match`.
     """
 
@@ -270,7 +270,7 @@ def _match_messages(
         yield _Match(first[0].item, second[0].item, "position")
         return
     # Of several messages with the same id, those with equal bytes are matched first.
-    for key_of, way in _KEYS:
+    for key_of, way in _MATCHING_KEYS:
         if pairing == "auto" or way == "message-id":
             _match_equal(first, second, key_of, way)
     for side in (first, second):
@@ -288,7 +288,7 @@ def _match_messages(
 #: The ways to match messages, in this order: messages of A and B with the same key are matched,
 #: unless the key is None. A message with an id is matched by its id only, and a message that cannot
 #: be read by nothing.
-_KEYS: tuple[tuple[Callable[[_Candidate], object], str], ...] = (
+_MATCHING_KEYS: tuple[tuple[Callable[[_Candidate], object], str], ...] = (
     (lambda one: None if one.message_id is None else (one.message_id, one.exact), "message-id"),
     (lambda one: one.message_id, "message-id"),
     (lambda one: one.exact if one.has_no_id else None, "bytes"),
@@ -352,7 +352,7 @@ class _Pair:
     """Two messages to compare, of which one may be missing or unreadable.
 
     Attributes:
-        verdict: a key of `_VERDICTS`.
+        verdict: a key of `_VERDICT_TEXTS`.
         fault: why the messages cannot be compared; empty if they can.
         differences: the differences in content.
     """
@@ -379,7 +379,9 @@ class _Pair:
         self.differences = [
             difference
             for difference in differences(*messages)
-            if not (is_bare and re.split(r"[.\[]", difference.path)[0] in _NOT_BARE)
+            if not (
+                is_bare and re.split(r"[.\[]", difference.path)[0] in _PATHS_OUTSIDE_BARE_MESSAGE
+            )
         ]
         if self.differences:
             self.verdict = "different"

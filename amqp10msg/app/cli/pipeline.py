@@ -363,12 +363,12 @@ def _no_messages_text(stats: Any) -> str:
 def _output_exists(output: Path | str) -> bool:
     """Return whether `output` exists: a local folder, or a result of a job in an object store."""
     from amqp10msg.files.stores import StoreLocation, UnknownStoreError
-    from amqp10msg.jobs.manifest import STATS
+    from amqp10msg.jobs.manifest import STATS_FILE
 
     if isinstance(output, Path):
         return output.exists()
     try:
-        return (StoreLocation.of(output) / STATS).state() is not None
+        return (StoreLocation.of(output) / STATS_FILE).state() is not None
     except (ValueError, UnknownStoreError) as error:
         raise click.UsageError(str(error)) from None
 
@@ -387,7 +387,9 @@ def report_page(run: Any, stats: Any, page: Path | None) -> str:
     return jobs.page(
         run,
         stats,
-        examples=jobs.examples_of(run.output, stats, jobs.EXAMPLES) if stats.errors else (),
+        examples=jobs.examples_of(run.output, stats, jobs.EXAMPLES_PER_ERROR_CODE)
+        if stats.errors
+        else (),
         quarantine=folder if stats.errors else "",
     )
 

@@ -413,7 +413,7 @@ _REFUSED_KEY = "refused"
 # The maximum length of a user-id in an error, in characters.
 _MAX_USER_ID_LENGTH = 80
 # The maximum length of a value in JSON, in characters. All values are shorter, so none is cut.
-_UNLIMITED_LENGTH = 1 << 30
+_MAX_VALUE_LENGTH_IN_JSON = 1 << 30
 
 
 @attrs.frozen
@@ -596,7 +596,8 @@ def _translate_with_profiles(
         try:
             translated = _translate(message, name, user).message
             results[name] = {
-                path: format_value(value, _UNLIMITED_LENGTH) for path, value in parts_of(translated)
+                path: format_value(value, _MAX_VALUE_LENGTH_IN_JSON)
+                for path, value in parts_of(translated)
             }
         except TranslationError as error:
             results[name] = {_REFUSED_KEY: safe(str(error))}

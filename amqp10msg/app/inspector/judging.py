@@ -31,7 +31,9 @@ _ARCHETYPE_DESCRIPTIONS = {
 }
 # The rules (`DecodeError.rule`) with which `delivery.decode` refuses a value that is not a delivery
 # state or terminus. This is not a violation.
-_OTHER_VALUE_RULES = frozenset(("not-a-composite", "unknown-composite", "not-a-delivery-state"))
+_NOT_A_DELIVERY_STATE_RULES = frozenset(
+    ("not-a-composite", "unknown-composite", "not-a-delivery-state")
+)
 
 
 class Judged:
@@ -142,7 +144,7 @@ def _judge_state(data: bytes, role: str | None) -> tuple[str, list[Violation]]:
     try:
         state = delivery.decode(data)
     except DecodeError as error:
-        if error.rule in _OTHER_VALUE_RULES:
+        if error.rule in _NOT_A_DELIVERY_STATE_RULES:
             return "", []
         # Part 1, 1.4 specifies the encoding of composites.
         fault = Violation(

@@ -39,7 +39,7 @@ from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.primitives import Symbol, Timestamp, UInt, ULong
 
 #: The default translation profile.
-TRANSLATION = "rabbitmq-4.3"
+DEFAULT_TRANSLATION_PROFILE = "rabbitmq-4.3"
 #: The maximum number of messages that are listed for one input.
 MAX_MESSAGES = 500
 # The maximum size, in bytes, of a message in a link, and of a translated message that is shown in
@@ -88,7 +88,11 @@ class Session:
         self.items, self.has_more = _read(data, name or "message")
 
     def show(
-        self, number: int = 1, *, profile: str = "oasis", translation: str = TRANSLATION
+        self,
+        number: int = 1,
+        *,
+        profile: str = "oasis",
+        translation: str = DEFAULT_TRANSLATION_PROFILE,
     ) -> Shown:
         """Render one message for the page.
 
@@ -277,7 +281,7 @@ def page() -> str:
         examples=example_options,
         profiles=list(PROFILES),
         translations=list(TRANSLATIONS),
-        translation=TRANSLATION,
+        translation=DEFAULT_TRANSLATION_PROFILE,
         shown=example_html,
     )
 

@@ -36,14 +36,14 @@ _SIGNAL_CHECK_INTERVAL = 0.2
 
 _T = TypeVar("_T")
 #: Called with the statistics of all routes, by name, to display them.
-Show = Callable[[Mapping[str, Statistics]], None]
+ShowStatistics = Callable[[Mapping[str, Statistics]], None]
 
 
 def run_bridge(
     specs: Iterable[RouteSpec],
     *,
     logger: logging.Logger,
-    show: Show | None = None,
+    show: ShowStatistics | None = None,
     every: float = 0.5,
     listen: tuple[str, int] | None = None,
     on_listening: Callable[[str], object] = lambda _: None,
@@ -276,7 +276,7 @@ def status_of(counts: Iterable[Statistics], *, accept_quarantine: bool = False) 
     return min(statuses, default=0)
 
 
-async def _show(bridge: Bridge, show: Show, every: float) -> None:
+async def _show(bridge: Bridge, show: ShowStatistics, every: float) -> None:
     """Call `show` with the statistics every `every` seconds, until cancelled."""
     while True:
         await asyncio.sleep(every)

@@ -16,17 +16,19 @@ from amqp10msg.pages.reports import Part, table
 from amqp10msg.provenance import facts
 from amqp10msg.wire.text import plural
 
-_UNCOUNTED = "could not be counted"
+_UNCOUNTED_TEXT = "could not be counted"
 # Why messages were missed, or left at the source or returned to it.
-_RETURNED = "the route was stopped, or the connection to the source was lost"
-_RETENTION = "the retention of the stream removed it before it was read"
+_RETURN_REASON = "the route was stopped, or the connection to the source was lost"
+_RETENTION_REASON = "the retention of the stream removed it before it was read"
 #: What `Statistics.stuck` means.
-_STUCK = (
+_STUCK_EXPLANATION = (
     "the target refused it as if it were full, and had accepted no message of its size: it may be "
     "too large for the target (message-stuck in the log); raise the target's limit, or give a "
     "patience, after which it is quarantined"
 )
-_NO_ROOM = "it is larger than max_message, and the folder of large messages is full (max_large)"
+_NO_ROOM_REASON = (
+    "it is larger than max_message, and the folder of large messages is full (max_large)"
+)
 
 
 def as_json(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str:
@@ -155,7 +157,7 @@ def remaining_text(stats: Statistics) -> str:
     if not stats.asked:
         return ""
     if stats.remaining is None:
-        return _UNCOUNTED
+        return _UNCOUNTED_TEXT
     suffix = ""
     if stats.unacknowledged:
         suffix = f", and {stats.unacknowledged:,} held by other consumers"
@@ -175,9 +177,9 @@ def route_parts(name: str, stats: Statistics) -> list[Part]:
     fates += [
         (reason, fate, f"{count:,}", meaning)
         for reason, fate, count, meaning in (
-            ("too-large", "left at the source", stats.left, _NO_ROOM),
-            ("unsettled", "returned to the source", stats.returned, _RETURNED),
-            ("retention", "missed", stats.missed, _RETENTION),
+            ("too-large", "left at the source", stats.left, _NO_ROOM_REASON),
+            ("unsettled", "returned to the source", stats.returned, _RETURN_REASON),
+            ("retention", "missed", stats.missed, _RETENTION_REASON),
             ("filter", "passed over", stats.unmatched, "the filter does not pass it"),
             ("hook", "dropped", stats.dropped, "the hook returned None"),
             ("duplicate", "left out", stats.duplicates, "the target had its message-id before"),
@@ -189,7 +191,11 @@ def route_parts(name: str, stats: Statistics) -> list[Part]:
         parts.append(table(f"Not moved: {name}", columns, fates, most=None))
     if stats.stuck:
         columns = {"messages": "n", "meaning": ""}
-        parts.append(table(f"Refused many times: {name}", columns, [(f"{stats.stuck:,}", _STUCK)]))
+        parts.append(
+            table(
+                f"Refused many times: {name}", columns, [(f"{stats.stuck:,}", _STUCK_EXPLANATION)]
+            )
+        )
     if stats.refused:
         refusals = [
             (reason, f"{count:,}", REASONS.get(reason, ""))

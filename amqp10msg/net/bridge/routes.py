@@ -198,9 +198,9 @@ def apis_of(spec: RouteSpec) -> list[Management]:
 
 
 #: The type of the name of a route in a file.
-_NAME = Option(str)
+_ROUTE_NAME_OPTION = Option(str)
 #: The options that a file of routes can have, by name. Hooks can be given only in Python.
-_OPTIONS = {field.name: option for field, option in options_of(RouteOptions)}
+_OPTION_BY_NAME = {field.name: option for field, option in options_of(RouteOptions)}
 
 
 def read_routes(path: Path) -> list[RouteSpec]:
@@ -234,7 +234,7 @@ def read_routes(path: Path) -> list[RouteSpec]:
     for number, route in enumerate(routes, 1):
         name = route.pop("name", "")
         try:
-            _NAME.check("name", name)
+            _ROUTE_NAME_OPTION.check("name", name)
             values = {**defaults, **route}
             source, target = values.pop("from", None), values.pop("to", None)
             pattern = values.pop("all_queues", values.pop("all-queues", None))
@@ -320,18 +320,18 @@ def _with_queue(endpoint: Endpoint, queue: str, offset: str | None = None) -> En
 def _parse_options(values: dict[str, Any], folder: Path) -> RouteOptions:
     """Parse the options of a route. Relative paths are relative to `folder`."""
     options = {key.replace("-", "_"): value for key, value in values.items()}
-    unknown = options.keys() - _OPTIONS.keys()
+    unknown = options.keys() - _OPTION_BY_NAME.keys()
     if unknown:
         name = min(unknown)
-        similar = get_close_matches(name, [*_OPTIONS, "from", "to", "name"], 1)
+        similar = get_close_matches(name, [*_OPTION_BY_NAME, "from", "to", "name"], 1)
         hint = f" (did you mean {similar[0]}?)" if similar else ""
         if name == "until_empty":
             hint = " (in a file, idle = SECONDS ends a route when its source is empty)"
         raise ValueError(
-            f"{name!r} is not an option{hint}: use one of {', '.join(sorted(_OPTIONS))}"
+            f"{name!r} is not an option{hint}: use one of {', '.join(sorted(_OPTION_BY_NAME))}"
         )
     for key, value in options.items():
-        _OPTIONS[key].check(key, value)
-        if _OPTIONS[key].kind is Path:
+        _OPTION_BY_NAME[key].check(key, value)
+        if _OPTION_BY_NAME[key].kind is Path:
             options[key] = folder / value
     return RouteOptions(**options)

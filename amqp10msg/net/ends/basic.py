@@ -24,7 +24,7 @@ from amqp10msg.net.ends.basic_frames import (
     HEARTBEAT,
     METHOD,
     NACK,
-    PREAMBLE,
+    PROTOCOL_HEADER,
     RETURN,
     Content,
     FrameError,
@@ -77,7 +77,7 @@ _INTERNAL_ERROR = 541
 #: Reply code "not found" for a queue or exchange.
 _NOT_FOUND = 404
 #: The client's capabilities in connection.start-ok.
-_CAPABILITIES = (
+_CLIENT_CAPABILITIES = (
     *("publisher_confirms", "basic.nack", "consumer_cancel_notify"),
     *("connection.blocked", "authentication_failure_close"),
 )
@@ -107,7 +107,7 @@ class BasicConnection(Wire):
 
     def begin(self) -> None:
         """Send the protocol header."""
-        self._stream.write(PREAMBLE)
+        self._stream.write(PROTOCOL_HEADER)
 
     def receive(self, data: bytes) -> None:
         """Process received bytes."""
@@ -253,7 +253,7 @@ class BasicConnection(Wire):
         response = (
             f"\0{endpoint.user or ''}\0{endpoint.password or ''}" if mechanism == "PLAIN" else ""
         )
-        capabilities = dict.fromkeys(_CAPABILITIES, True)
+        capabilities = dict.fromkeys(_CLIENT_CAPABILITIES, True)
         start_ok = spec.Connection.StartOk(
             {"product": "amqp10msg bridge", "version": __version__, "capabilities": capabilities},
             mechanism,

@@ -26,7 +26,7 @@ from amqp10msg.net.ends.terms import Oversized
 from amqp10msg.net.ends.wire import explain_protocol
 
 #: The protocol header.
-PREAMBLE = b"AMQP\x00\x00\x09\x01"
+PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 #: A heartbeat frame.
 HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 #: Frame types.
@@ -55,7 +55,7 @@ _PUBLISH_HEAD = struct.Struct(">HHH")
 #: A delivery-tag, and a byte with bits.
 _TAG_AND_BITS = struct.Struct(">QB")
 #: The class-id of class basic.
-_BASIC = 60
+_BASIC_CLASS_ID = 60
 
 
 class FrameError(ValueError):
@@ -161,7 +161,7 @@ class Content:
             if kind != HEADER or len(payload) < _CONTENT_HEAD.size:
                 raise FrameError(f"a frame of type {kind} instead of a content header")
             class_id, _, self._missing_size = _CONTENT_HEAD.unpack_from(payload)
-            if class_id != _BASIC:
+            if class_id != _BASIC_CLASS_ID:
                 raise FrameError(f"content of class {class_id} instead of basic, 60")
             if self._missing_size > max_size:
                 if overflow is None:
@@ -229,12 +229,16 @@ def decode_confirm(arguments: bytes) -> tuple[int, bool]:
 
 def ack(channel: int, tag: int, *, multiple: bool = False) -> bytes:
     """Return the frame of a basic.ack."""
-    return _ACK_FRAME.pack(METHOD, channel, 13, _BASIC, 80, tag, multiple, _FRAME_END_OCTET)
+    return _ACK_FRAME.pack(
+        METHOD, channel, 13, _BASIC_CLASS_ID, 80, tag, multiple, _FRAME_END_OCTET
+    )
 
 
 def nack(channel: int, tag: int, *, requeue: bool) -> bytes:
     """Return the frame of a basic.nack for one delivery."""
-    return _ACK_FRAME.pack(METHOD, channel, 13, _BASIC, 120, tag, requeue << 1, _FRAME_END_OCTET)
+    return _ACK_FRAME.pack(
+        METHOD, channel, 13, _BASIC_CLASS_ID, 120, tag, requeue << 1, _FRAME_END_OCTET
+    )
 
 
 def publish(
@@ -289,7 +293,7 @@ def _publish_method_frame(channel: int, exchange: str, key: str) -> bytes:
     if max(map(len, names)) > 255:
         raise FrameError("the name of the exchange or the routing key exceeds 255 bytes")
     strings = b"".join(bytes((len(name),)) + name for name in names)
-    arguments = b"%b%b\x01" % (_PUBLISH_HEAD.pack(_BASIC, 40, 0), strings)
+    arguments = b"%b%b\x01" % (_PUBLISH_HEAD.pack(_BASIC_CLASS_ID, 40, 0), strings)
     return _FRAME_HEAD.pack(METHOD, channel, len(arguments)) + arguments + _FRAME_END
 
 

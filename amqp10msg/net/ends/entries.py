@@ -43,15 +43,15 @@ from amqp10msg.wire.errors import DecodeError
 #: The reason for which lines that are not messages are quarantined.
 UNREADABLE = "unreadable"
 #: Maximum size in bytes of a content header; a real header fits into a frame, usually of 128 KiB.
-_MAX_HEADER = 16 << 20
+_MAX_CONTENT_HEADER_SIZE = 16 << 20
 #: Size in bytes of a content header without properties.
-_MIN_HEADER = 14
+_MIN_CONTENT_HEADER_SIZE = 14
 #: Maximum size in bytes of the fields of a line without the message.
-_MAX_FIELDS = 1 << 20
+_MAX_SIZE_OF_FIELDS = 1 << 20
 #: Maximum number of bytes of an unreadable line that are quarantined.
-_MAX_UNREADABLE = 1 << 16
+_MAX_UNREADABLE_SIZE = 1 << 16
 #: Number of bytes per read when lines are only counted.
-_COUNT_CHUNK = 1 << 20
+_COUNTING_READ_SIZE = 1 << 20
 #: Default maximum size of a message in bytes.
 MAX_MESSAGE = 1 << 31
 #: Errors of opening a ``raw_file`` that affect only its message. Other errors, such as disk errors
@@ -151,7 +151,7 @@ def entries_in(
     with open(path, "rb", opener=regular_opener) as file:
         end = _locked_size(path)
         number = _count_lines(file, start)
-        for _, line, fault in read_lines(file, 2 * max_message + _MAX_FIELDS, start, end):
+        for _, line, fault in read_lines(file, 2 * max_message + _MAX_SIZE_OF_FIELDS, start, end):
             number += 1
             where = f"{path}, line {number}"
             try:
@@ -162,18 +162,18 @@ def entries_in(
                 record = parse_json(line)
             except ValueError as error:
                 is_unfinished = not fault and _is_unfinished(line.strip())
-                yield Unreadable(line[:_MAX_UNREADABLE], f"{where}: {error}", is_unfinished)
+                yield Unreadable(line[:_MAX_UNREADABLE_SIZE], f"{where}: {error}", is_unfinished)
                 continue
             try:
                 yield entry_of(record, path.parent, protocol=protocol, max_message=max_message)
             except ValueError as error:
-                yield Unreadable(line[:_MAX_UNREADABLE], f"{where}: {error}")
+                yield Unreadable(line[:_MAX_UNREADABLE_SIZE], f"{where}: {error}")
 
 
 def _count_lines(file: BinaryIO, size: int) -> int:
     """Read `size` bytes of a file, or up to its end. Return the number of line ends in them."""
     count = 0
-    while size > 0 and (octets := file.read(min(size, _COUNT_CHUNK))):
+    while size > 0 and (octets := file.read(min(size, _COUNTING_READ_SIZE))):
         size -= len(octets)
         count += octets.count(b"\n")
     return count
@@ -207,14 +207,14 @@ def read_quarantine(path: Path, start: int = 0) -> Iterator[Entry]:
             raise ValueError(entry.fault)
 
 
-_JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_JSON_STRING_PATTERN = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
 def _is_unfinished(line: bytes) -> bool:
     """Whether an invalid line is truncated (by a kill) or has zeros (after a loss of power)."""
     if b"\0" in line:
         return True
-    between_strings = _JSON_STRING.sub(b"", line)
+    between_strings = _JSON_STRING_PATTERN.sub(b"", line)
     is_closed = b'"' not in between_strings and (
         between_strings.count(b"{") == between_strings.count(b"}")
     )
@@ -293,7 +293,7 @@ def _header_in(
             header = octets[: _size_of_header(record, octets, size)]
         else:
             with file.open("rb") as opened:
-                header_size = _size_of_header(record, opened.read(_MIN_HEADER), size)
+                header_size = _size_of_header(record, opened.read(_MIN_CONTENT_HEADER_SIZE), size)
                 opened.seek(0)
                 header = opened.read(header_size)
     except SKIPPABLE_FILE_ERRORS as error:
@@ -325,14 +325,19 @@ def _size_of_header(record: dict[str, Any], beginning: bytes, size: int) -> int:
     """
     header_size = record.get("content_header")
     if "content_header" in record:
-        if type(header_size) is not int or not 0 <= header_size <= min(size, _MAX_HEADER):
+        if type(header_size) is not int or not 0 <= header_size <= min(
+            size, _MAX_CONTENT_HEADER_SIZE
+        ):
             raise ValueError(
                 f"not a message: content_header must be a number of bytes from 0 to "
-                f"{min(size, _MAX_HEADER):,}, not {header_size!r:.40}"
+                f"{min(size, _MAX_CONTENT_HEADER_SIZE):,}, not {header_size!r:.40}"
             )
         return header_size
     body_size = int.from_bytes(beginning[4:12], "big")
-    if size < _MIN_HEADER or not _MIN_HEADER <= size - body_size <= _MAX_HEADER:
+    if (
+        size < _MIN_CONTENT_HEADER_SIZE
+        or not _MIN_CONTENT_HEADER_SIZE <= size - body_size <= _MAX_CONTENT_HEADER_SIZE
+    ):
         raise ValueError(
             f"not a 0-9-1 message: {size:,} bytes are not a content header and a body of "
             f"{body_size:,} bytes; give the size of the header in the field content_header"

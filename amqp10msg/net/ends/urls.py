@@ -33,9 +33,9 @@ STREAM_SCHEMES = {
 #: The schemes whose URLs have a path instead of a host.
 _PATH_SCHEMES = ("file", "parquet")
 #: A user or password that is the value of an environment variable.
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_ENVIRONMENT_VARIABLE_PATTERN = re.compile(r"\$\{(\w+)\}")
 #: A part of a URL that is replaced by the content of a file.
-_FILE = re.compile(r"\$\{file:([^}]*)\}")
+_FILE_REFERENCE_PATTERN = re.compile(r"\$\{file:([^}]*)\}")
 #: Maximum size in bytes of a short string of AMQP 0-9-1 (4.2.5.3).
 MAX_SHORT_NAME = 255
 #: Arguments of `quote`, `unquote` and `parse_qsl` for bytes that are not UTF-8.
@@ -507,7 +507,7 @@ def with_files(text: str) -> str:
             content.removesuffix("\n").removesuffix("\r"), safe="", **_SURROGATEESCAPE_ARGUMENTS
         )
 
-    return _FILE.sub(read, text)
+    return _FILE_REFERENCE_PATTERN.sub(read, text)
 
 
 def without_credentials(text: str) -> str:
@@ -524,7 +524,7 @@ def secret(text: str | None, environment: Mapping[str, str]) -> str | None:
     """
     if text is None:
         return None
-    match = _VARIABLE.fullmatch(text)
+    match = _ENVIRONMENT_VARIABLE_PATTERN.fullmatch(text)
     if match is None:
         return unquote(text)
     if match[1] not in environment:

@@ -19,7 +19,7 @@ from amqp10msg.net.bridge.dry import DryRun, read_and_release
 from amqp10msg.net.bridge.fingerprints import digest_of
 from amqp10msg.net.bridge.management import Management, Queue
 from amqp10msg.net.bridge.options import RouteOptions
-from amqp10msg.net.bridge.process import Show, run_bridge
+from amqp10msg.net.bridge.process import ShowStatistics, run_bridge
 from amqp10msg.net.bridge.records import Positions
 from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.statistics import Statistics
@@ -31,7 +31,7 @@ from amqp10msg.net.ends.urls import Endpoint
 #: Seconds between two counts of a target whose count does not match the accepted messages yet.
 _RECOUNT_INTERVAL = 0.25
 #: Maximum number of messages at the target that are compared with the sample.
-_MAX_COMPARED = 65_535
+_MAX_COMPARED_MESSAGES = 65_535
 #: The report on a queue that was declared at the source during the migration.
 NEW_QUEUE_REPORT = (
     "was declared at the source while the others were moved, and was not moved: run it again"
@@ -147,8 +147,9 @@ class Moved:
             missing = self.sample_digests.total() - self.found_count
             compared = self.sample_digests.total()
             where = "at the target"
-            if self.compared_count >= _MAX_COMPARED:
-                where = f"among the first {_MAX_COMPARED:,} at the target, the most that are read"
+            if self.compared_count >= _MAX_COMPARED_MESSAGES:
+                first = f"the first {_MAX_COMPARED_MESSAGES:,}"
+                where = f"among {first} at the target, the most that are read"
             issues.append(f"{missing:,} of {compared:,} compared messages are not {where}")
             if self.unreadable:
                 issues.append(f"these messages may be in the quarantine, but {self.unreadable}")
@@ -221,7 +222,7 @@ class Migration:
             moved.steps = declare(steps, api)
             declared |= {(step.kind, step.name): step for step in moved.steps}
 
-    def move(self, logger: logging.Logger, show: Show | None = None) -> None:
+    def move(self, logger: logging.Logger, show: ShowStatistics | None = None) -> None:
         """Count the messages, and move them. Errors are stored in `Moved.fault`."""
         for moved in self.moved:
             moved.source_before = asyncio.run(_count(moved, source=True))
@@ -405,7 +406,7 @@ async def _count_found(moved: Moved) -> int | None:
     Return None if there is no sample although the source had messages.
 
     First, the messages that the target had before and those of the sample are searched, plus two
-    windows. If messages are missing, up to `_MAX_COMPARED` messages are searched, because
+    windows. If messages are missing, up to `_MAX_COMPARED_MESSAGES` messages are searched, because
     priorities change the order, and a quorum queue may requeue released messages at its end. A
     message that the target had before does not count, unless the route skipped duplicates.
     """
@@ -415,10 +416,10 @@ async def _count_found(moved: Moved) -> int | None:
         (moved.target_before or 0) + moved.sample_digests.total() + 2 * moved.spec.options.window
     )
     found_count = 0
-    for limit in (expected_range, _MAX_COMPARED):
+    for limit in (expected_range, _MAX_COMPARED_MESSAGES):
         found_count = _count_in(moved, await _read_target(moved, limit))
         if found_count == moved.sample_digests.total() or moved.compared_count < min(
-            limit, _MAX_COMPARED
+            limit, _MAX_COMPARED_MESSAGES
         ):
             break
     return found_count
@@ -444,7 +445,7 @@ def _count_in(moved: Moved, at_target: Counter[bytes]) -> int:
     return new.total() + min(old.total(), moved.counts.duplicates)
 
 
-async def _read_target(moved: Moved, limit: int = _MAX_COMPARED) -> Counter[bytes]:
+async def _read_target(moved: Moved, limit: int = _MAX_COMPARED_MESSAGES) -> Counter[bytes]:
     """Count the messages of the sample at the target, by digest. Read up to `limit` messages.
 
     Of a stream, only the messages that were added since the migration began are read.
@@ -471,5 +472,5 @@ async def _read_target(moved: Moved, limit: int = _MAX_COMPARED) -> Counter[byte
 
     if count and moved.sample_digests:
         idle = moved.spec.options.idle or 2.0
-        await read_and_release(spec, min(limit, count, _MAX_COMPARED), idle, count_digest)
+        await read_and_release(spec, min(limit, count, _MAX_COMPARED_MESSAGES), idle, count_digest)
     return at_target

@@ -61,11 +61,11 @@ from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import Described
 
 #: The prefix of a queue's address in RabbitMQ 4's format.
-_QUEUES = "/queues/"
+_QUEUE_ADDRESS_PREFIX = "/queues/"
 #: RabbitMQ's pseudo-queue for direct reply-to. A volatile queue's name is this name and a suffix.
-_REPLY_TO = "amq.rabbitmq.reply-to"
+_DIRECT_REPLY_TO_QUEUE = "amq.rabbitmq.reply-to"
 #: In an address of Service Bus, the separator between a topic and its subscription.
-SUBSCRIPTIONS = "/Subscriptions/"
+SUBSCRIPTION_SEPARATOR = "/Subscriptions/"
 
 
 class Destination(Protocol):
@@ -81,8 +81,11 @@ Published = Iterable[tuple[Destination, int]]
 
 def _node_name(address: str) -> str:
     """Return the name of the node with this address, which may be in RabbitMQ's format."""
-    if address.startswith(_QUEUES) and "/" not in address[len(_QUEUES) :]:
-        return unquote(address[len(_QUEUES) :])
+    if (
+        address.startswith(_QUEUE_ADDRESS_PREFIX)
+        and "/" not in address[len(_QUEUE_ADDRESS_PREFIX) :]
+    ):
+        return unquote(address[len(_QUEUE_ADDRESS_PREFIX) :])
     return address
 
 
@@ -101,7 +104,7 @@ def check_address(address: str) -> None:
             "Server, or --cbs and --service-bus of amqp10msg serve",
             NOT_FOUND,
         )
-    if name == _REPLY_TO or name.startswith(f"{_REPLY_TO}."):
+    if name == _DIRECT_REPLY_TO_QUEUE or name.startswith(f"{_DIRECT_REPLY_TO_QUEUE}."):
         raise NodeError(
             f"{name!r} is RabbitMQ's direct reply-to, which this server does not have: "
             "receive replies from a queue or a dynamic node",
@@ -183,7 +186,7 @@ class Nodes:
         if node is None and self.create:
             self.make_room(_node_cost(name))
             node = self.make(address)
-            if SUBSCRIPTIONS not in name and name != self._dead_letter:
+            if SUBSCRIPTION_SEPARATOR not in name and name != self._dead_letter:
                 self._nodes_on_demand.add(name)
                 self._unused_nodes[name] = None
         return node
@@ -339,7 +342,11 @@ class Nodes:
             **options,
         )
         node.on_available = partial(self._on_available, node)
-        if SUBSCRIPTIONS in address and lifetime is None and options["store"] is self.store:
+        if (
+            SUBSCRIPTION_SEPARATOR in address
+            and lifetime is None
+            and options["store"] is self.store
+        ):
             self.definitions.put(SUBSCRIPTION, address, {})
         self._nodes[address] = node
         self.memory.structures += _node_cost(address)
@@ -386,7 +393,7 @@ class Nodes:
         self.memory.structures -= _node_cost(node.name)
         self._nodes_on_demand.discard(node.name)
         self._unused_nodes.pop(node.name, None)
-        if SUBSCRIPTIONS in node.name:
+        if SUBSCRIPTION_SEPARATOR in node.name:
             self.definitions.remove(SUBSCRIPTION, node.name)
         self._nodes_with_lifetime.pop(node.name, None)
         for subscriptions in self._topics.values():

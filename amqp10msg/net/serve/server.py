@@ -27,7 +27,7 @@ from amqp10msg.net.serve.connection import Connection
 from amqp10msg.net.serve.handshakes import TlsHandshake
 from amqp10msg.net.serve.nodes import Exchanges, Nodes, publish_to
 from amqp10msg.net.serve.service_bus import ServiceBus
-from amqp10msg.net.serve.services import CBS, MANAGEMENT, Management, answer_token
+from amqp10msg.net.serve.services import CBS_ADDRESS, MANAGEMENT_ADDRESS, Management, answer_token
 from amqp10msg.net.server_options import ServerOptions
 from amqp10msg.wire.errors import CONNECTION_FORCED
 
@@ -137,14 +137,14 @@ class Server(ServerOptions):
     def _new_broker(self) -> Broker:
         broker = Broker(self)
         management = self._management = Management(broker)
-        broker.services[MANAGEMENT] = management.answer
+        broker.services[MANAGEMENT_ADDRESS] = management.answer
         broker.on_ended = management.end_of
         on_token = self.on_token
         if self.service_bus:
             broker.extension = ServiceBus(broker.clock, broker.limits, broker.memory)
             on_token = on_token or (lambda _: True)
         if on_token is not None:
-            broker.services[CBS] = lambda request, _: answer_token(request, on_token)
+            broker.services[CBS_ADDRESS] = lambda request, _: answer_token(request, on_token)
         return broker
 
     # Called by other threads.

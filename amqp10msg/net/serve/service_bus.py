@@ -32,7 +32,7 @@ from amqp10msg.message.batch import BATCH_FORMAT
 from amqp10msg.message.picks import Picker
 from amqp10msg.net.serve.extension import ServerExtension, Service
 from amqp10msg.net.serve.memory import DEFINITION_BYTES, ServerMemory, name_cost
-from amqp10msg.net.serve.nodes import SUBSCRIPTIONS, Destination, Published, all_or_none
+from amqp10msg.net.serve.nodes import SUBSCRIPTION_SEPARATOR, Destination, Published, all_or_none
 from amqp10msg.net.serve.services import request_value, response_to
 from amqp10msg.sections import (
     Data,
@@ -81,7 +81,7 @@ _SECTION_CODES: Mapping[Any, int] = {
         _HEADER_CODE,
     )
 }
-_URL = re.compile(r"(?:amqps?|sb)://[^/]*/(.*)", re.DOTALL)
+_URL_PATTERN = re.compile(r"(?:amqps?|sb)://[^/]*/(.*)", re.DOTALL)
 # Names of annotations.
 _SEQUENCE, _ENQUEUED = "x-opt-sequence-number", "x-opt-enqueued-time"
 _SCHEDULED, _LOCKED_UNTIL = "x-opt-scheduled-enqueue-time", "x-opt-locked-until"
@@ -204,11 +204,11 @@ class ServiceBus(ServerExtension):
         """
         if not isinstance(address, str):
             return address
-        url = _URL.fullmatch(address)
+        url = _URL_PATTERN.fullmatch(address)
         path = url[1] if url is not None else address
         for suffix in (MANAGEMENT_SUFFIX, DEAD_LETTERS):
             path = re.sub(re.escape(suffix), lambda _, to=suffix: to, path, flags=re.IGNORECASE)
-        return re.sub(SUBSCRIPTIONS, SUBSCRIPTIONS, path, flags=re.IGNORECASE)
+        return re.sub(SUBSCRIPTION_SEPARATOR, SUBSCRIPTION_SEPARATOR, path, flags=re.IGNORECASE)
 
     def _entity(self, name: str) -> _Entity:
         """Return the entity `name`; create it if it does not exist."""
@@ -303,7 +303,7 @@ class ServiceBus(ServerExtension):
 
         For a topic, these are its subscriptions; otherwise, the entity with this address.
         """
-        prefix = f"{address}{SUBSCRIPTIONS}"
+        prefix = f"{address}{SUBSCRIPTION_SEPARATOR}"
         names = [node.name for node in self.nodes]
         subscriptions = [
             name for name in names if name.startswith(prefix) and not name.endswith(DEAD_LETTERS)

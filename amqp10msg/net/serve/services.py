@@ -31,15 +31,15 @@ from amqp10msg.sections import AmqpValue, Properties
 from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, AmqpError
 from amqp10msg.wire.primitives import Int, Timestamp, UInt, ULong
 
-MANAGEMENT = "/management"
-CBS = "$cbs"
+MANAGEMENT_ADDRESS = "/management"
+CBS_ADDRESS = "$cbs"
 #: The last part of a binding's path.
 _BINDING_PATH = re.compile(r"src=([^;/]*);dst([qe])=([^;/]*);key=([^;/]*);args=([^;/]*)")
 _QUEUE_OPTIONS: Final = {"durable": True, "exclusive": False, "auto_delete": False}
 _EXCHANGE_OPTIONS: Final = {"durable": True, "auto_delete": False, "internal": False}
 _QUEUE_TYPE: Final = "x-queue-type"
 #: RabbitMQ's maximum of x-message-ttl and x-expires, in ms.
-_MAX_TIMER: Final = 2**32 - 1
+_MAX_TIMER_MS: Final = 2**32 - 1
 
 
 class _StatusError(Exception):
@@ -354,8 +354,8 @@ _TYPE_LETTERS: Final = {"classic": "c", "quorum": "q", "stream": "s"}
 _ARGUMENTS: Final[dict[str, _Argument]] = {
     "x-max-length": _integer_argument("cq", 0),
     "x-max-length-bytes": _integer_argument("cqs", 0),
-    "x-message-ttl": _integer_argument("cq", 0, _MAX_TIMER),
-    "x-expires": _integer_argument("cq", 1, _MAX_TIMER),
+    "x-message-ttl": _integer_argument("cq", 0, _MAX_TIMER_MS),
+    "x-expires": _integer_argument("cq", 1, _MAX_TIMER_MS),
     "x-overflow": _choice_argument("cq", "drop-head", "reject-publish", "reject-publish-dlx"),
     "x-dead-letter-exchange": _Argument("cq", "a string", _is_text, HTTPStatus.BAD_REQUEST),
     "x-dead-letter-routing-key": _Argument("cq", "a string", _is_text),
