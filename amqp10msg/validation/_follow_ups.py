@@ -11,36 +11,13 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
+from amqp10msg.validation._table import RULES
 from amqp10msg.validation.rules import Violation
 
-#: Rules about the type of a value: its constructor may be the damaged byte.
-_TYPE_RULES = frozenset(
-    (
-        *("section-value-type", "field-type", "too-many-fields"),
-        *("application-properties-key-type", "application-properties-value-not-simple"),
-        "footer-key-type",
-        *("delivery-annotations-key-type", "message-annotations-key-type"),
-    )
-)
-#: Rules about the sizes and the sequence of values.
-_STRUCTURE_RULES = frozenset(
-    (
-        *("truncated", "unknown-constructor", "compound-size-too-small", "count-exceeds-size"),
-        *("element-overruns-compound", "compound-trailing-bytes", "map-odd-count"),
-        *("array-without-constructor", "not-a-section", "unknown-section"),
-    )
-)
-#: Rules after whose violations bytes may be misread.
-_CAUSES = _TYPE_RULES | _STRUCTURE_RULES
-#: Rules about the content of a value. A violation is no sign that bytes after it are misread.
-_CONTENT_RULES = frozenset(
-    (
-        *("boolean-octet-not-0-or-1", "char-not-a-unicode-scalar", "invalid-utf8"),
-        *("symbol-not-ascii", "map-duplicate-key"),
-    )
-)
-#: The causes of violations of `_CONTENT_RULES`: of the types, only that of a whole section.
-_CAUSES_OF_CONTENT = _STRUCTURE_RULES | {"section-value-type"}
+#: The signs of damage, by rule; see `Rule.damage`. Rules that are not signs are left out.
+_DAMAGE_BY_RULE = {rule.id: rule.damage for rule in RULES.values() if rule.damage}
+#: The rule about the type of a whole section, after whose violation any content may be misread.
+_SECTION_TYPE_RULE = "section-value-type"
 #: Rules about values at the level of sections that are not sections. One of them may be the body.
 _UNKNOWN_RULES = ("not-a-section", "unknown-section")
 
@@ -61,7 +38,7 @@ def mark_follow_ups(violations: list[Violation], section_offsets: Iterable[int])
     for index, violation in enumerate(violations):
         if cause is not None and _may_follow(violation, cause, offsets):
             violation = violations[index] = _marked(violation, cause)  # noqa: PLW2901
-        if violation.rule in _CAUSES:
+        if _DAMAGE_BY_RULE.get(violation.rule) in {"type", "structure"}:
             cause = violation
         if violation.rule in _UNKNOWN_RULES:
             unknown = unknown or violation
@@ -73,15 +50,19 @@ def mark_follow_ups(violations: list[Violation], section_offsets: Iterable[int])
 
 def _may_follow(violation: Violation, cause: Violation, section_offsets: Sequence[int]) -> bool:
     """Whether `violation` may disappear when `cause`, which precedes it, is corrected."""
-    if violation.rule in _TYPE_RULES:
+    damage = _DAMAGE_BY_RULE.get(violation.rule)
+    if damage == "type":
         # The value at this offset was misread, such as a map that must be a list.
         return cause.offset == violation.offset
-    if violation.rule in _CONTENT_RULES:
-        is_consequence = cause.rule in _CAUSES_OF_CONTENT
+    if damage == "content":
+        # Of the rules about types, only that of a whole section makes contents unreadable.
+        is_consequence = (
+            _DAMAGE_BY_RULE[cause.rule] == "structure" or cause.rule == _SECTION_TYPE_RULE
+        )
     else:
         # Two unknown sections are two faults: each of them was read to its end.
         are_unknown = violation.rule == cause.rule == "unknown-section"
-        is_consequence = violation.rule in _STRUCTURE_RULES and not are_unknown
+        is_consequence = damage == "structure" and not are_unknown
     # Equal if no section begins after the cause, up to the violation.
     return is_consequence and bisect_right(section_offsets, cause.offset) == bisect_right(
         section_offsets, violation.offset

@@ -55,6 +55,7 @@ _ALL_RULES = (
         "A value has as many bytes as its size or type requires.",
         refused=True,
         about_encoding=True,
+        damage="structure",
     ),
     Rule(
         "unknown-constructor",
@@ -63,6 +64,7 @@ _ALL_RULES = (
         "A value begins with a format code of Part 1, 1.6.",
         refused=True,
         about_encoding=True,
+        damage="structure",
     ),
     Rule(
         "compound-size-too-small",
@@ -71,6 +73,7 @@ _ALL_RULES = (
         "The size of a list, map or array covers its count, and an array's its constructor.",
         refused=True,
         about_encoding=True,
+        damage="structure",
     ),
     Rule(
         "count-exceeds-size",
@@ -79,6 +82,7 @@ _ALL_RULES = (
         "The values that a list, map or array counts fit into its size.",
         refused=True,
         about_encoding=True,
+        damage="structure",
     ),
     Rule(
         "element-overruns-compound",
@@ -87,6 +91,7 @@ _ALL_RULES = (
         "A value ends before the list, map or array that it is in.",
         refused=True,
         about_encoding=True,
+        damage="structure",
     ),
     Rule(
         "compound-trailing-bytes",
@@ -95,6 +100,7 @@ _ALL_RULES = (
         "Nothing follows the last value that a list, map or array counts.",
         refused=True,
         about_encoding=True,
+        damage="structure",
     ),
     Rule(
         "boolean-octet-not-0-or-1",
@@ -103,6 +109,7 @@ _ALL_RULES = (
         "The byte of a boolean is 0x00 or 0x01.",
         refused=True,
         about_encoding=True,
+        damage="content",
     ),
     Rule(
         "char-not-a-unicode-scalar",
@@ -111,6 +118,7 @@ _ALL_RULES = (
         "A char is a Unicode code point that is not a surrogate.",
         refused=True,
         about_encoding=True,
+        damage="content",
     ),
     Rule(
         "invalid-utf8",
@@ -119,6 +127,7 @@ _ALL_RULES = (
         "A string is UTF-8.",
         refused=True,
         about_encoding=True,
+        damage="content",
     ),
     Rule(
         "symbol-not-ascii",
@@ -127,6 +136,7 @@ _ALL_RULES = (
         "A symbol is ASCII.",
         refused=True,
         about_encoding=True,
+        damage="content",
     ),
     Rule(
         "map-odd-count",
@@ -135,6 +145,7 @@ _ALL_RULES = (
         "A map has a value for every key.",
         refused=True,
         about_encoding=True,
+        damage="structure",
     ),
     Rule(
         "map-duplicate-key",
@@ -142,6 +153,7 @@ _ALL_RULES = (
         "error",
         "A map has every key once.",
         refused=True,
+        damage="content",
     ),
     Rule(
         "array-without-constructor",
@@ -149,6 +161,7 @@ _ALL_RULES = (
         "error",
         "An array has the constructor of its elements, even if it is empty.",
         refused=True,
+        damage="structure",
     ),
     Rule(
         "depth-limit",
@@ -198,6 +211,7 @@ _ALL_RULES = (
         quote="Altogether a message consists of the following sections",
         refused=True,
         check=partial(checks.unknown_values, described=False),
+        damage="structure",
     ),
     Rule(
         "unknown-section",
@@ -207,6 +221,7 @@ _ALL_RULES = (
         quote="Altogether a message consists of the following sections",
         refused=True,
         check=partial(checks.unknown_values, described=True),
+        damage="structure",
     ),
     Rule(
         "section-out-of-order",
@@ -254,6 +269,7 @@ _ALL_RULES = (
         "A section's value is of the type that its descriptor names.",
         refused=True,
         check=checks.section_value_type,
+        damage="type",
     ),
     # Rules about the header and the properties.
     Rule(
@@ -264,6 +280,7 @@ _ALL_RULES = (
         refused=True,
         check=checks.too_many_fields,
         sections=("header", "properties"),
+        damage="type",
     ),
     Rule(
         "field-type",
@@ -276,6 +293,7 @@ _ALL_RULES = (
         refused=True,
         check=checks.field_type,
         sections=("header", "properties"),
+        damage="type",
     ),
     Rule(
         "delivery-annotations-rejected-type",
@@ -388,6 +406,7 @@ _ALL_RULES = (
         refused=True,
         check=partial(checks.key_type, section="application-properties"),
         sections=("application-properties",),
+        damage="type",
     ),
     Rule(
         "application-properties-value-not-simple",
@@ -402,6 +421,7 @@ _ALL_RULES = (
         refused=True,
         check=partial(checks.check_entries, ("application-properties",), checks.value_not_simple),
         sections=("application-properties",),
+        damage="type",
     ),
     Rule(
         "delivery-annotations-key-type",
@@ -415,6 +435,7 @@ _ALL_RULES = (
         refused=True,
         check=partial(checks.key_type, section="delivery-annotations"),
         sections=("delivery-annotations",),
+        damage="type",
     ),
     Rule(
         "message-annotations-key-type",
@@ -428,6 +449,7 @@ _ALL_RULES = (
         refused=True,
         check=partial(checks.key_type, section="message-annotations"),
         sections=checks.ONLY_MESSAGE_ANNOTATIONS,
+        damage="type",
     ),
     Rule(
         "footer-key-type",
@@ -441,6 +463,7 @@ _ALL_RULES = (
         refused=True,
         check=partial(checks.key_type, section="footer"),
         sections=("footer",),
+        damage="type",
     ),
     Rule(
         "annotation-key-reserved",

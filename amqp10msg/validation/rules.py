@@ -79,6 +79,9 @@ class Rule:
             every message, which is always correct.
         in_messages: whether a message can violate the rule. If False, the rule is about a value or
             composite that is decoded alone: `DecodeError.rule` names it, and no profile has it.
+        damage: which byte may be damaged if the rule is violated: ``type``, the constructor of a
+            value; ``structure``, a size, count or descriptor; or ``content``, the content of a
+            value. Empty if a violation is no sign of damage. `Violation.follows` depends on it.
     """
 
     id: str
@@ -96,6 +99,9 @@ class Rule:
     )
     suspicion: Suspicion | None = attrs.field(default=None, repr=False, eq=False, kw_only=True)
     in_messages: bool = attrs.field(default=True, repr=False, kw_only=True)
+    damage: Literal["", "type", "structure", "content"] = attrs.field(
+        default="", repr=False, kw_only=True
+    )
 
 
 @with_bounded_repr
