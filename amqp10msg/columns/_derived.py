@@ -27,6 +27,12 @@ _REDUNDANT_COLUMNS: dict[str, tuple[str, ...]] = {
 }
 #: Message-id and correlation-id, whose types are in columns ``…_type``.
 _IDENTIFIER_COLUMNS = tuple(name[:-5] for name in SCHEMA.names if name.endswith("_id_type"))
+#: The column without which `encode` refuses a decoded column, by its name.
+_COMPANION_BY_COLUMN = {
+    field.name: field.metadata[COMPANION_METADATA_KEY].decode()
+    for field in SCHEMA
+    if COMPANION_METADATA_KEY in (field.metadata or {})
+}
 #: The timestamps, which also have columns ``…_ms``.
 _TIME_COLUMNS = tuple(name[:-3] for name in SCHEMA.names if name.endswith("_ms"))
 
@@ -42,11 +48,11 @@ def check_decoded_companions(schema: pa.Schema) -> None:
     """
     fields = {column_name(field.name): field for field in schema}
     for name, field in fields.items():
-        if name not in SCHEMA.names or COMPANION_METADATA_KEY not in (field.metadata or {}):
-            continue
         # Decoded columns may have been renamed: the present name determines the companion.
-        companion = (SCHEMA.field(name).metadata or {}).get(COMPANION_METADATA_KEY, b"").decode()
-        if not companion or companion in fields:
+        companion = _COMPANION_BY_COLUMN.get(name)
+        if companion is None or companion in fields:
+            continue
+        if COMPANION_METADATA_KEY not in (field.metadata or {}):
             continue
         if name in _IDENTIFIER_COLUMNS:
             problem = "a ulong, UUID or binary would become a string"
