@@ -8,11 +8,11 @@ import http.server
 import json
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-__all__ = ["management"]
+__all__ = ["management", "serving"]
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -71,6 +71,28 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
+def serving(
+    handler: Callable[..., http.server.BaseHTTPRequestHandler], *, tls: ssl.SSLContext | None = None
+) -> Iterator[str]:
+    """Serve HTTP with a request handler. Yield the URL of the server.
+
+    Args:
+        handler: creates the handler of each request.
+        tls: the certificate of an https server; None for http.
+    """
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, args=[0.01])
+        thread.start()
+        try:
+            yield f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join(10)
+
+
+@contextlib.contextmanager
 def management(
     queues: list[dict[str, Any]],
     user: str = "guest:guest",
@@ -94,13 +116,5 @@ def management(
         "made": [] if made is None else made,
     }
     handler = type("Handler", (_Handler,), about)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        if tls is not None:
-            server.socket = tls.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.serve_forever, args=[0.01])
-        thread.start()
-        try:
-            yield f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join(10)
+    with serving(handler, tls=tls) as url:
+        yield url

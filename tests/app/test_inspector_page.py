@@ -26,6 +26,7 @@ from amqp10msg.app.inspector.session import DEFAULT_TRANSLATION_PROFILE, example
 from amqp10msg.translate import to_basic
 from amqp10msg.translate.profiles import ProfileName
 from tests.browser import Browser, find_chromium
+from tests.management_api import serving
 from tests.pages import Page
 from tests.waiting import wait_until
 
@@ -80,12 +81,8 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
     handler = functools.partial(Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=[0.01])
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-        thread.join()
+    with serving(handler) as url:
+        yield f"{url}/"
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ from amqp10msg.net.ends.links import open_target  # noqa: E402
 from amqp10msg.net.ends.terms import TargetRequest  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 from tests.basic_broker import BasicBroker, Stored, running  # noqa: E402
-from tests.management_api import management  # noqa: E402
+from tests.management_api import management, serving  # noqa: E402
 from tests.net.test_bridge_files import line  # noqa: E402
 from tests.waiting import wait_until  # noqa: E402
 
@@ -408,7 +408,7 @@ def test_process_title_and_signals_are_set_before_the_imports(tmp_path: Path) ->
 
 @contextlib.contextmanager
 def redirecting(target: str) -> Iterator[str]:
-    """Answer every request with a redirect to `target`, and yield the URL."""
+    """Serve HTTP: redirect each request to `target`. Yield the URL of the server."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -419,14 +419,8 @@ def redirecting(target: str) -> Iterator[str]:
         def log_message(self, *_: Any) -> None:
             """Print nothing."""
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=[0.01])
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join(10)
+    with serving(Handler) as url:
+        yield url
 
 
 def request_version(url: str, certificates: Path) -> tuple[int, ...]:

@@ -6,7 +6,6 @@ import contextlib
 import http.server
 import json
 import sqlite3
-import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -31,6 +30,7 @@ from amqp10msg.net.ends.terms import SourceDelivery  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 from amqp10msg.wire.primitives import ULong  # noqa: E402
 from tests.damaged_json import damaged_json  # noqa: E402
+from tests.management_api import serving  # noqa: E402
 
 pytestmark = [pytest.mark.usefixtures("in_a_folder"), pytest.mark.once]
 
@@ -114,7 +114,7 @@ def test_any_object_is_a_queue_or_a_value_error(data: st.DataObject) -> None:
 
 
 @contextlib.contextmanager
-def serving(octets: bytes) -> Iterator[str]:
+def answering(octets: bytes) -> Iterator[str]:
     """Answer every HTTP request with these bytes, and yield the URL."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -127,14 +127,8 @@ def serving(octets: bytes) -> Iterator[str]:
         def log_message(self, *_: Any) -> None:
             """Log nothing."""
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=[0.01])
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(Handler) as url:
+        yield url
 
 
 @pytest.mark.parametrize(
@@ -158,7 +152,7 @@ def serving(octets: bytes) -> Iterator[str]:
 )
 @pytest.mark.parametrize("command", ["migrate-check", "bridge"])
 def test_commands_name_the_fault_of_an_answer(command: str, octets: bytes, said: str) -> None:
-    with serving(octets) as url:
+    with answering(octets) as url:
         arguments = {
             "migrate-check": ["migrate-check", "amqp091://127.0.0.1:1", "--management", url],
             "bridge": [
