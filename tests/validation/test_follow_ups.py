@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from amqp10msg import Message
 from amqp10msg.testing import messages
-from amqp10msg.validation import PROFILES, Violation, validate
+from amqp10msg.validation import PROFILES, RULES, Violation, validate
 
 BODY = "005375a00178"
 
@@ -87,7 +87,7 @@ def found(octets: str) -> list[tuple[str, int, int | None]]:
         ("005377e0000340", [("compound-size-too-small", 4, None), ("unknown-constructor", 5, 4)]),
         # A value that is no section may be the body.
         ("005277c10100", [("unknown-section", 0, None), ("body-missing", 6, 0)]),
-        # Two unknown sections are two faults.
+        # The second unknown section does not follow from the first.
         (
             "00521040" + "00521140" + BODY,
             [("unknown-section", 0, None), ("unknown-section", 4, None)],
@@ -105,6 +105,22 @@ def test_follow_ups_of_one_damaged_byte(
     octets: str, expected: list[tuple[str, int, int | None]]
 ) -> None:
     assert expected == found(octets)
+
+
+#: Rules whose violations are no sign of a damaged byte: limits, missing and misplaced values, and
+#: rules about composites that are decoded alone.
+NO_SIGNS_OF_DAMAGE = {
+    *("depth-limit", "items-limit", "zero-width-limit", "keys-limit", "size-limit"),
+    *("section-out-of-order", "duplicate-section", "mixed-body-sections", "trailing-bytes"),
+    *("not-a-composite", "unknown-composite", "not-a-delivery-state"),
+    *("mandatory-field-missing", "field-key-type"),
+}
+
+
+def test_refused_rule_says_whether_it_is_a_sign_of_damage() -> None:
+    without = {rule.id for rule in RULES.values() if rule.refused and not rule.damage}
+
+    assert without == NO_SIGNS_OF_DAMAGE, "set Rule.damage, or add the rule to this list"
 
 
 def test_follow_up_without_its_cause_in_the_profile_is_not_marked() -> None:
