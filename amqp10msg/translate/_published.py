@@ -72,7 +72,7 @@ def as_published(
 
 
 def _drop_routing_annotations_first(basic: BasicMessage) -> BasicMessage:
-    """Remove `ROUTING_ANNOTATIONS_FIRST_KEY` from the residual: it describes a single delivery."""
+    """Remove `ROUTING_ANNOTATIONS_FIRST_KEY`: the broker adds those annotations at delivery."""
     table = basic.properties.headers
     if table is None or residual.RESIDUAL_NAME not in table:
         return basic

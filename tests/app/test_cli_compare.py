@@ -274,7 +274,7 @@ MANY = st.lists(st.sampled_from(POOL), min_size=2, max_size=6)
 def test_only_duplicates_and_missing_messages_are_reported(
     old: list[bytes], data: st.DataObject
 ) -> None:
-    """B has the messages of A in another order, without some, and with some twice."""
+    """File B has the messages of file A in another order: some are missing, some repeated."""
     old = list(dict.fromkeys(old))  # no message is in A twice
     kept = data.draw(st.lists(st.booleans(), min_size=len(old), max_size=len(old)))
     new = [octets for octets, is_kept in zip(old, kept, strict=True) if is_kept]

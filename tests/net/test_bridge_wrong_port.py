@@ -77,7 +77,7 @@ def test_answer_of_another_service_is_explained(
 
 @contextlib.contextmanager
 def answering(answer: bytes) -> Iterator[int]:
-    """Serve TCP on a port that sends `answer` after the first bytes of each client."""
+    """Serve TCP: send `answer` to each client after its first bytes. Yield the port."""
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:

@@ -112,7 +112,7 @@ def log_lines(*, live: bool) -> logging.Formatter:
 
 
 def _set_line_format(_context: click.Context, _option: click.Parameter, form: str) -> str:
-    """Write also the errors of the command as JSON if `form` is ``json``. Return `form`."""
+    """Make errors JSON lines, like the log, if `form` is ``json``; return `form`."""
     use_json_lines(form == "json")
     return form
 

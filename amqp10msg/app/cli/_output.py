@@ -69,8 +69,8 @@ def _json_escape(char: str) -> str:
     return "".join(f"\\u{octets[i : i + 2].hex()}" for i in range(0, len(octets), 2))
 
 
-# Whether lines on standard error are JSON objects, as --log json requests. A context variable
-# instead of click's context, which has ended when the error of a command is printed.
+# Whether each line on standard error is a JSON object (--log json). This is not stored in click's
+# context, because that context has ended when the error of a command is printed.
 _JSON_LINES: ContextVar[bool] = ContextVar("json_lines", default=False)
 
 
@@ -159,7 +159,7 @@ def table(*names: str) -> Table:
 
 
 def other_protocol_note(count: int, verb: str) -> str:
-    """Return how many messages of AMQP 0-9-1 a command did not process, and what reads them.
+    """Return the note that messages of AMQP 0-9-1 were left out, and which command reads them.
 
     Args:
         count: the number of these messages.

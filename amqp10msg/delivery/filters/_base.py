@@ -192,7 +192,7 @@ def _format_literal(value: Any) -> str:
 
 
 FilterT = TypeVar("FilterT", bound="Filter")
-# The value of a class attribute that is not set.
+# Stands for a class attribute that a filter class does not define.
 _MISSING = object()
 #: The filter classes by their descriptors, numeric (int) and symbolic (str).
 FILTER_CLASS_BY_DESCRIPTOR: dict[int | str, type[Filter]] = {}

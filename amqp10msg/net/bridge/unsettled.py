@@ -127,7 +127,7 @@ class Pending:
         return batch
 
     def _take_next(self, now: float) -> SourceDelivery | None:
-        """Remove and return the next delivery to send; None if there is none to send now.
+        """Remove the next delivery to send and return it; None if nothing can be sent now.
 
         Suspects, which were in flight when the target's connection ended, come first, then due
         retries, then deliveries that were not sent before.

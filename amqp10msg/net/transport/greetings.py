@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-#: The protocols that are recognised, by the first bytes that a peer sends. Those of 1.0 are the
-#: protocol headers for AMQP, TLS and SASL (Part 2, 2.2; Part 5, 5.2.1 and 5.3.1).
+#: The name of a protocol, by the first bytes that its peers send. AMQP 1.0 has three protocol
+#: headers: for AMQP, TLS and SASL (Part 2, 2.2; Part 5, 5.2.1 and 5.3.1).
 _PROTOCOLS = {
     b"AMQP\x00\x00\x09\x01": "AMQP 0-9-1",
     b"AMQP\x00\x01\x00\x00": "AMQP 1.0",
